@@ -11,7 +11,7 @@ import (
 	"farebox/config"
 )
 
-func TestMinimumBalanceCountsWhatIsHeld(t *testing.T) {
+func TestMinimumBalanceCountsHolds(t *testing.T) {
 	f := openLedger(t)
 	f.Configure(&config.Config{Billing: config.Billing{MinimumBalance: usd / 2}})
 	f.account("a", usd)

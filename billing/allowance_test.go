@@ -44,8 +44,7 @@ func (f *fixture) pay(k *Key, n Nano) DenialCode {
 	return d.Code
 }
 
-// The allowance is there at 00:00 UTC, once, and what is left of the old day's
-// is gone.
+// The allowance arrives once, at 00:00 UTC, and the rest of the previous day's expires.
 func TestAllowanceComesAtMidnightAndTheRestIsLost(t *testing.T) {
 	operators(t, func(t *testing.T, f *fixture, op Operator) {
 		f.account("a", usd)
@@ -199,7 +198,7 @@ func TestAllowanceHasARange(t *testing.T) {
 		}
 	}
 	if _, err := f.SetAllowance("nobody", usd); err == nil {
-		t.Error("nobody got an allowance")
+		t.Error("an unknown account got an allowance")
 	}
 }
 
@@ -233,8 +232,8 @@ func TestAllowanceChangeLeavesEarlierDaysAlone(t *testing.T) {
 	f.recount()
 }
 
-// An independent model of DIEM days: whatever an operator, requests, restarts
-// and the clock do, in whatever order, the balance is the model's.
+// An independent model of DIEM days: after any order of operator calls, requests,
+// restarts and clock changes the balance is the model's.
 func TestAllowanceAgainstAModel(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
@@ -309,7 +308,7 @@ func TestAllowanceAgainstAModel(t *testing.T) {
 	})
 }
 
-// A refund comes back in the currency it was charged in, once by its reference.
+// A refund is in the currency of its charge, and given once for each reference.
 func TestRefundIsGivenOnce(t *testing.T) {
 	servers.NoRace(t)
 	operators(t, func(t *testing.T, f *fixture, op Operator) {

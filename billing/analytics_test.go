@@ -23,8 +23,8 @@ func (f *fixture) charge(k *Key, model string, sold money.Lines) {
 	h.Settle(Settlement{Cost: cost, Lines: sold, Now: f.clock.at()})
 }
 
-// The lines of a model are told apart, with the prices of each; the dearest
-// model and key come first; what was paid in DIEM is not USD.
+// Each line of a model has its own prices, the most expensive model and key come first,
+// and payments in DIEM are not counted as USD.
 func TestAnalyticsTellLinesModelsAndKeysApart(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 100*usd)

@@ -8,7 +8,7 @@ import (
 	"farebox/billing/store"
 )
 
-// Beside traffic the single requests are compared, too.
+// Under traffic the single requests are compared, too.
 func TestVerifyBesideTrafficComparesTheDetail(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)
@@ -48,7 +48,7 @@ func TestVerifyBesideTrafficComparesTheDetail(t *testing.T) {
 	f.recount()
 }
 
-// An operator sees how far a recount is, and what the last one found. There is one at a time.
+// Operators see the progress of a recount and the result of the last one. Only one runs at a time.
 func TestARecountIsFollowed(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)

@@ -48,7 +48,7 @@ func filled(t testing.TB) (f *fixture, secret string) {
 	return f, secret
 }
 
-// hasWallets expects the wallets of a filled ledger.
+// hasWallets checks the wallets of a filled ledger.
 func hasWallets(t testing.TB, l *Ledger) {
 	t.Helper()
 	for address, account := range map[string]string{testWallet: testWallet, "0xlinked": "poor"} {
@@ -116,7 +116,8 @@ func TestRestoredLedgerIsTheSame(t *testing.T) {
 	if again.use.quota.usd != 7*usd-2*usd || again.Description != "kept" {
 		t.Errorf("the key has used %s of its limit", again.use.quota.usd)
 	}
-	// It goes on: new accounts, keys and charges do not collide with the old ones.
+	// The ledger continues: new accounts, keys and charges do not collide with the old
+	// ones.
 	g.account("new", usd)
 	g.spend(again, 5, usd/100)
 	if r, err := g.Audit(); err != nil || len(r.Faults) > 0 {
@@ -124,7 +125,7 @@ func TestRestoredLedgerIsTheSame(t *testing.T) {
 	}
 }
 
-// A ledger moves from the embedded store to PostgreSQL and back, whole.
+// A whole ledger moves from the embedded store to PostgreSQL and back.
 func TestBackupMovesBetweenEngines(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
@@ -168,7 +169,7 @@ func TestBackupMovesBetweenEngines(t *testing.T) {
 	defer h.Close()
 	hasWallets(t, h.Ledger)
 	if r := h.recount(); r.Requests != 750 {
-		t.Errorf("%d requests came back", r.Requests)
+		t.Errorf("%d requests were restored", r.Requests)
 	}
 	got, err := h.ListAccounts()
 	if err != nil {
@@ -440,9 +441,9 @@ func TestRefusedBackupLeavesTheDatabaseEmpty(t *testing.T) {
 	}
 }
 
-// A backup that was cut off leaves its beginning; the next one under that name
-// says what it is.
-func TestBackupBesideAHalfOneSaysWhatToDo(t *testing.T) {
+// An interrupted backup leaves a partial file. The next backup of that name says how to
+// remove it.
+func TestBackupReportsAPartialOne(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)
 	path := filepath.Join(t.TempDir(), "backup")
@@ -453,6 +454,6 @@ func TestBackupBesideAHalfOneSaysWhatToDo(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if half, err := os.ReadFile(path + ".part"); err != nil || string(half) != "half" {
-		t.Errorf("what another may be writing was touched: %q, %v", half, err)
+		t.Errorf("the partial file of another backup was changed: %q, %v", half, err)
 	}
 }

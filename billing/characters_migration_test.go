@@ -14,8 +14,8 @@ import (
 
 // "After the update there were reviews, and my balances were other ones." The ledger was
 // made by farebox of schema 5 under some chats, embeddings and pictures, and left as a
-// kill -9 leaves it, the last charge in the journal alone. Beside it is what that farebox
-// said of a copy of it, and its backup of that.
+// kill -9 leaves it, the last charge in the journal alone. Beside it are that farebox's
+// reports of a copy, and its backup of the copy.
 func TestLedgerOfSchema5ComesForward(t *testing.T) {
 	servers.NoRace(t)
 	for how, prepare := range map[string]func(t *testing.T, dir string) Options{

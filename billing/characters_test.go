@@ -190,7 +190,7 @@ func TestNodesSeeReviewsOfEachOther(t *testing.T) {
 	}
 }
 
-// readCounter counts what is asked of the store.
+// readCounter counts how often reviews are read from the store.
 type readCounter struct {
 	store.Store
 	reviews int

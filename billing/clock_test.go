@@ -15,7 +15,7 @@ import (
 	"farebox/config"
 )
 
-// The monotonic part of a reading is what windows go by; without it, its wall time.
+// Windows use the monotonic part of a reading; without one, its wall time.
 func TestReadingOfTheClockHasBothTimes(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
@@ -34,7 +34,7 @@ func TestReadingOfTheClockHasBothTimes(t *testing.T) {
 	}
 }
 
-// A node writes the store's time, whoever sets the clock of its machine.
+// A node writes the store's time, even if the clock of its machine is set.
 func TestClockThatIsSetMovesNothingThatANodeWrites(t *testing.T) {
 	t.Parallel()
 	l := &Ledger{}
@@ -124,8 +124,8 @@ func TestClockThatIsSetMovesNoWindow(t *testing.T) {
 	}
 }
 
-// "The key's daily limit of 1 USD let 2 USD through": a day that was used while
-// the clock was ahead is not new when it comes.
+// "The key's daily limit of 1 USD let 2 USD through": a day that was used while the clock
+// was ahead is not new when it begins.
 func TestKeyLimitHoldsInAPeriodThatWasUsedBefore(t *testing.T) {
 	for period, ahead := range map[store.Period]time.Duration{store.Epoch: 48 * time.Hour,
 		store.Month: 41 * 24 * time.Hour} {

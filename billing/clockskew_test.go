@@ -16,8 +16,8 @@ import (
 	"farebox/config"
 )
 
-// skewedNodes are nodes on one PostgreSQL whose clocks are ahead of it by skews,
-// and it ahead of the machine's by storeAhead.
+// skewedNodes are nodes on one PostgreSQL. skews is how far their clocks are ahead of it,
+// storeAhead how far it is ahead of the machine's clock.
 func skewedNodes(t *testing.T, storeAhead time.Duration, redis config.Redis, skews ...time.Duration) []*Ledger {
 	t.Helper()
 	times := nodeTimes{
@@ -30,7 +30,7 @@ func skewedNodes(t *testing.T, storeAhead time.Duration, redis config.Redis, ske
 	})
 }
 
-// skewedAccount makes an account and a key, and gives the key on each node.
+// skewedAccount makes an account and a key, and returns the key on each node.
 func skewedAccount(t *testing.T, nodes []*Ledger, credit, daily Nano, how func(*NewKey)) (id string, keys []*Key) {
 	t.Helper()
 	a, err := nodes[0].CreateAccount("a")
@@ -59,8 +59,8 @@ func skewedAccount(t *testing.T, nodes []*Ledger, credit, daily Nano, how func(*
 	return a.ID, keys
 }
 
-// spendAll has every node ask for holds of one price until it is refused often
-// enough, and gives what was charged and how many were.
+// spendAll opens holds of one price on every node until enough of them are refused. It
+// returns the total charge and the number of charges.
 func spendAll(t *testing.T, nodes []*Ledger, keys []*Key, rate *config.Rate, price Nano,
 	refusal DenialCode) (charged Nano, n int64) {
 	t.Helper()
@@ -206,8 +206,7 @@ func aDayBegins(t *testing.T, before time.Duration) (tried bool) {
 	return true
 }
 
-// A clock that is off by more than minutes is a mistake to be told before the
-// first request.
+// A node whose clock is off by minutes reports it before the first request.
 func TestNodeWithAWrongClockDoesNotStart(t *testing.T) {
 	t.Parallel()
 	address, redis := servers.Database(t), servers.StartRedis(t)
@@ -250,7 +249,7 @@ func TestNodeWithAWrongClockDoesNotStart(t *testing.T) {
 
 // "A key leaked while the clock of the database was ten minutes off, and the command
 // that revokes it wanted NTP first."
-func TestAWrongClockKeepsNobodyFromRevoking(t *testing.T) {
+func TestAWrongClockDoesNotPreventRevoking(t *testing.T) {
 	t.Parallel()
 	address := servers.Database(t)
 	l := nodesOn(t, address, 1, func(_ int, o *Options) { o.times = quickTimes })[0]
@@ -303,8 +302,8 @@ func TestAWrongClockKeepsNobodyFromRevoking(t *testing.T) {
 	}
 }
 
-// A clock that goes wrong while requests are served stops none of them; it is
-// told, and what is written keeps the store's time.
+// A clock that goes wrong under load stops no requests. The node logs it, and its writes
+// keep the store's time.
 func TestWrongClockIsReportedAndNotBelieved(t *testing.T) {
 	t.Parallel()
 	var log lockedLog
@@ -351,7 +350,7 @@ func TestWrongClockIsReportedAndNotBelieved(t *testing.T) {
 		return strings.Contains(log.String(), "the clocks agree again")
 	})
 	if n := strings.Count(log.String(), "the clock of this machine is"); n != 1 {
-		t.Errorf("it is told %d times", n)
+		t.Errorf("it is logged %d times", n)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"farebox/config"
 )
 
-// What a request does besides counts in the window of what it did, whoever counts
-// there, all of it or nothing.
-func TestWhatIsDoneBesidesCountsInItsOwnWindow(t *testing.T) {
+// Extra work of a request, here searches, counts in its own window, with many callers at
+// once, all units or none.
+func TestExtraWorkCountsInItsOwnWindow(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)
 	f.account("a", usd)
@@ -50,8 +50,8 @@ func TestWhatIsDoneBesidesCountsInItsOwnWindow(t *testing.T) {
 	}
 }
 
-// Nodes that share their limits count together; what was refused is given back.
-func TestNodesCountBesidesTogether(t *testing.T) {
+// Nodes that share limits count together, and refused units are returned.
+func TestNodesCountExtraWorkTogether(t *testing.T) {
 	t.Parallel()
 	nodes := startNodes(t, 2, servers.StartRedis(t).Addr, config.Limits{})
 	rate := &config.Rate{RPD: 10}
@@ -64,7 +64,7 @@ func TestNodesCountBesidesTogether(t *testing.T) {
 		t.Fatalf("4, 4 and 4 of 10: %v %v %v", a, b, c)
 	}
 	for i := range 2 {
-		eventually(t, "what was refused is back", 60*time.Second, func() bool { return count(nodes[i], 1) == Admitted })
+		eventually(t, "refused units are back", 60*time.Second, func() bool { return count(nodes[i], 1) == Admitted })
 	}
 	if code := count(nodes[1], 1); code != RateRequests {
 		t.Errorf("11 of 10: %v", code)

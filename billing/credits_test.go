@@ -14,8 +14,8 @@ func (f *fixture) capped(k *Key, credits, most int64) *Admission {
 	return a
 }
 
-// What is held counts, what was not charged comes back, whatever ended the
-// request; what counts nothing is never refused.
+// Held credits count and unused credits return, however the request ends. A request
+// without credits is never refused.
 func TestCreditsThatAreHeldCount(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", usd)
@@ -114,8 +114,8 @@ func TestNodesShareTheCreditsOfADay(t *testing.T) {
 	}
 }
 
-// "The clock was wrong for a minute, and the account was blocked for a month":
-// what is counted while it is ahead comes back as if it were not.
+// "The clock was wrong for a minute, and the account was blocked for a month": credits
+// that are counted while the clock is ahead return as usual.
 func TestCreditsComeBackAfterTheClockWasAhead(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)
@@ -141,7 +141,7 @@ func TestCreditsComeBackAfterTheClockWasAhead(t *testing.T) {
 	running.Void(now)
 	all, code := ask(100)
 	if code != Admitted {
-		t.Errorf("the 60 were given back, and 100 of 100 credits are refused with %d", code)
+		t.Errorf("the 60 were returned, and 100 of 100 credits are refused with %d", code)
 	}
 	all.Settle(Settlement{Cost: 1, Credits: 0, Now: now})
 	if _, code := ask(100); code != Admitted {

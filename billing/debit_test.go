@@ -12,8 +12,8 @@ import (
 	"farebox/billing/store"
 )
 
-// everyOperator runs a test on every way to a ledger: in the process, through the
-// control socket of the process that has it open, and on a shared store.
+// everyOperator runs a test on every way to a ledger: in the process, through the control
+// socket of the process that has it open, and on a shared store.
 func everyOperator(t *testing.T, test func(t *testing.T, op Operator)) {
 	t.Run("own", func(t *testing.T) { test(t, openLedger(t).Ledger) })
 	t.Run("socket", func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestDebitTakesMoneyBackAndNeverBelowZero(t *testing.T) {
 				t.Error("a debit that makes no sense was booked")
 			}
 		}
-		// What is bundled pays what is owed in USD at once.
+		// Bundled credits pay debt in USD at once.
 		debit(USD, 8*usd, "r4", true, true, 0, 0, 3*usd/2)
 		debit(USD, 8*usd, "r4", true, false, 0, 0, 3*usd/2)
 		credit(USD, 2*usd)
@@ -109,7 +109,7 @@ func TestDebitTakesMoneyBackAndNeverBelowZero(t *testing.T) {
 }
 
 // "I debited while requests were running, and the balance went below zero."
-func TestDebitLeavesWhatIsHeld(t *testing.T) {
+func TestDebitLeavesHolds(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 10*usd)
 	k, _ := f.key("a")
@@ -128,7 +128,7 @@ func TestDebitLeavesWhatIsHeld(t *testing.T) {
 }
 
 // "Nodes had leased what I wanted to take back."
-func TestDebitRecallsWhatNodesHaveLeased(t *testing.T) {
+func TestDebitRecallsLeases(t *testing.T) {
 	t.Parallel()
 	d := newDebtNodes(t)
 	d.credit(0, 10*usd)
@@ -238,7 +238,7 @@ func TestSuspendedAccountIsRefusedOnAllNodes(t *testing.T) {
 	}
 }
 
-// The report adds up to what was charged, whichever way it is cut.
+// The report adds up to the charges, however it is grouped.
 func TestUsageReportAddsUp(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()

@@ -73,7 +73,7 @@ func TestLedgerOfSchema3ComesForwardWithItsJournal(t *testing.T) {
 	var h Hold
 	k := f.find(a)
 	f.Admit(&h, f.ask(k, usd))
-	// The limit of 9 has 0.3 and 1 behind it.
+	// 0.3 and 1 of the limit of 9 are already used.
 	if charged, owed := f.settle(&h, 20*usd); charged != 77*usd/10 || owed != 123*usd/10 {
 		t.Errorf("charged %s, and %s is owed", charged, owed)
 	}

@@ -37,7 +37,7 @@ func (d *debtNodes) credit(node int, n Nano) {
 	}
 }
 
-// keys are a key as each node finds it.
+// keys returns a key as each node finds it.
 func (d *debtNodes) keys(limit *Nano) (list []*Key) {
 	d.t.Helper()
 	_, secret, err := d.nodes[0].CreateKey(NewKey{Account: "a", Type: store.Inference, Period: store.Lifetime,
@@ -65,7 +65,7 @@ func (d *debtNodes) settle(h *Hold, cost Nano) (charged, owed Nano) {
 	return h.Settle(Settlement{Cost: cost, Status: 200, Now: h.ledger.at()})
 }
 
-// becomes waits until a request of a key is answered like that.
+// becomes waits until a request of a key gets that code.
 func (d *debtNodes) becomes(k *Key, want DenialCode) (took time.Duration) {
 	d.t.Helper()
 	began := time.Now()
@@ -210,7 +210,7 @@ func debtIsPaidOnce(t *testing.T, requests int) {
 	}
 	all.Wait()
 	d.row()
-	// What nodes have handed in too much comes back, what is owed still is collected.
+	// Excess payments of debt by nodes return, and the remaining debt is collected.
 	row, have := d.row(), Nano(0)
 	adds := func() bool {
 		have = row.Avail[money.InUSD] + row.Leased[money.InUSD]
@@ -287,7 +287,7 @@ func TestDebtMovesBetweenEngines(t *testing.T) {
 }
 
 // "I owed 3 USD, and for a moment the node said 6."
-func TestDebtThatTheStoreTellsIsCountedOnce(t *testing.T) {
+func TestDebtReportedByTheStoreIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	d := newDebtNodes(t)
 	d.credit(0, 10*usd)

@@ -40,13 +40,13 @@ func TestShortfallIsOwedAndPaidByTheNextCredit(t *testing.T) {
 	refused(3 * usd)
 	f.credit("a", USD, usd)
 	if balance, _, _ := k.Balance(); balance != 0 {
-		t.Errorf("the credit left %s beside a debt", balance)
+		t.Errorf("the credit left %s in spite of a debt", balance)
 	}
 	refused(2 * usd)
 	f.recount()
 	f.credit("a", Bundled, 5*usd)
 	if _, _, balance := k.Balance(); balance != 3*usd {
-		t.Errorf("of 5 bundled, %s is left beside a debt of 2", balance)
+		t.Errorf("of 5 bundled, %s is left after a debt of 2", balance)
 	}
 	if s := f.Stats(); s.Debt != 0 || s.Shortfall != 3*usd {
 		t.Errorf("figures say that %s is owed of %s", s.Debt, s.Shortfall)
@@ -110,7 +110,7 @@ func TestDIEMOfTheNewDayPayDebtFirst(t *testing.T) {
 	f.clock.advance(24 * time.Hour)
 	h.Reset()
 	if d := f.Admit(&h, f.ask(k, 7*usd)); d.Code != Admitted {
-		t.Errorf("the 7 left beside a debt of 3 are answered with %d", d.Code)
+		t.Errorf("7 with a debt of 3 are answered with %d", d.Code)
 	}
 	f.settle(&h, 7*usd)
 	if s := f.Stats(); s.Debt != 0 {
@@ -125,7 +125,7 @@ func TestDIEMOfTheNewDayPayDebtFirst(t *testing.T) {
 }
 
 // "Two requests were under way, and what the one did not need paid nothing."
-func TestWhatOtherHoldsGiveBackPaysDebt(t *testing.T) {
+func TestRestsOfOtherHoldsPayDebt(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 10*usd)
 	k, _ := f.key("a")

@@ -25,7 +25,7 @@ type deskCall struct {
 
 const deskAccounts, deskCalls = 3, 60
 
-// deskOperations are the same for the same seed.
+// deskOperations returns the same operations for the same seed.
 func deskOperations(seed uint64) (list []deskCall) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	for i := range deskCalls {
@@ -51,7 +51,7 @@ func deskOperations(seed uint64) (list []deskCall) {
 	return list
 }
 
-// operateDesk performs the operations in an order of its own, each as often as it comes.
+// operateDesk performs all operations once a round, in random order.
 func operateDesk(l *Ledger, list []deskCall, order *rand.Rand, rounds int) error {
 	for range rounds {
 		for _, i := range order.Perm(len(list)) {
@@ -70,7 +70,7 @@ func openDesk(dir, shared string) (*Ledger, error) {
 	return Open(Options{Dir: dir, Brand: "svc", segmentSize: 64 << 10})
 }
 
-// beKilledAtTheDesk performs operations until somebody kills it.
+// beKilledAtTheDesk performs operations until it is killed.
 func beKilledAtTheDesk(dir, shared, seed string) {
 	number, err := strconv.ParseUint(seed, 10, 64)
 	var l *Ledger
@@ -86,8 +86,8 @@ func beKilledAtTheDesk(dir, shared, seed string) {
 }
 
 // "The connection broke at the wrong moment, the import ran again, and the books were off."
-// Operations that are sent again in any order, with kill -9 between, are made once: the
-// statement, the entries, the balance and a recount say the same.
+// Operations that are sent again in any order, with kill -9 between, are made once: the statement,
+// the entries, the balance and a recount agree.
 func TestOperationsThatAreSentAgainAreMadeOnce(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
@@ -150,7 +150,7 @@ func killDesk(t *testing.T, dir, shared string, seed uint64) {
 	}
 }
 
-// checkDesk compares what the operations say with the books.
+// checkDesk compares the answers of the operations with the books.
 func checkDesk(t *testing.T, d *desk, list []deskCall) {
 	made := map[string]int{}
 	want := map[string]Nano{} // by account: balances without debt

@@ -53,7 +53,7 @@ func TestAProfileChangesWithItsVersion(t *testing.T) {
 }
 
 // "The customer asked to be forgotten, and the backup still had the email."
-func TestAnErasedAccountIsNobodys(t *testing.T) {
+func TestAnErasedAccountIsAnonymous(t *testing.T) {
 	t.Parallel()
 	onBothEngines(t, func(d *desk) {
 		d.do(boss, "create_account", `{"name":"Jane Roe","email":"jane@example.com","company":"Roe Ltd","tax_id":"T-77"}`)

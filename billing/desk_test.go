@@ -33,13 +33,13 @@ func onBothEngines(t *testing.T, test func(d *desk)) {
 
 var boss = Act{By: Actor{Name: "boss", Role: MayOwn, From: "192.0.2.1"}}
 
-// as is a call of the operator with another idempotency key.
+// as returns a call of the operator with another idempotency key.
 func (a Act) as(key string) Act {
 	a.Key = key
 	return a
 }
 
-// do performs an operation that succeeds, and gives its answer in JSON.
+// do performs an operation that succeeds, and returns its answer in JSON.
 func (d *desk) do(act Act, name, query string) string {
 	d.t.Helper()
 	answer, err := d.Perform(d.t.Context(), act, name, []byte(query))
@@ -63,7 +63,7 @@ func (d *desk) refuse(want error, act Act, name, query string) error {
 	return err
 }
 
-// audit is the audit log, the oldest entry first.
+// audit returns the audit log, the oldest entry first.
 func (d *desk) audit() (list []AuditInfo) {
 	d.t.Helper()
 	rows, err := Do(d.Ledger, ListAudit{})
@@ -76,7 +76,7 @@ func (d *desk) audit() (list []AuditInfo) {
 	return list
 }
 
-// member is a member of a JSON object.
+// member returns a member of a JSON object.
 func member(t *testing.T, text, name string) string {
 	t.Helper()
 	var v map[string]json.RawMessage
@@ -137,7 +137,7 @@ func TestEveryChangeByAnOperatorIsInTheAuditLog(t *testing.T) {
 	})
 }
 
-// member2 is a member of a JSON object that is an object.
+// member2 returns a member of an object in a JSON object.
 func member2(t *testing.T, text, name string) string {
 	t.Helper()
 	var v map[string]json.RawMessage

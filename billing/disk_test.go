@@ -13,9 +13,8 @@ import (
 	"farebox/bench/servers"
 )
 
-// "The disk ran full at night": what cannot be recorded is refused, what was
-// charged stays charged, and when there is room again service goes on, without
-// a restart.
+// "The disk ran full at night": requests that cannot be recorded are refused, charges
+// stay, and service resumes without a restart when there is space again.
 func TestDiskThatFillsUpLosesNothing(t *testing.T) {
 	t.Parallel()
 	disk := servers.StartDisk(t, "4m")
@@ -95,7 +94,7 @@ func TestDiskThatFillsUpLosesNothing(t *testing.T) {
 	if err := f.Close(); err == nil || !strings.Contains(err.Error(), "the journal keeps the missing records") {
 		t.Errorf("closed on a full disk with %v", err)
 	}
-	disk.Fill(t, 0) // what the store gave back when it closed
+	disk.Fill(t, 0) // the space that the store freed on close
 	if l, err := Open(f.options); err == nil {
 		t.Error("opened on a full disk")
 		_ = l.Close()
@@ -111,8 +110,8 @@ func TestDiskThatFillsUpLosesNothing(t *testing.T) {
 	}
 }
 
-// "The first start met a full disk, and farebox never started again": what it
-// began to make does not stand in the way.
+// "The first start met a full disk, and farebox never started again": partly created
+// files do not prevent a later start.
 func TestFirstStartOnAFullDiskCanBeRepeated(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
@@ -141,7 +140,7 @@ func TestFirstStartOnAFullDiskCanBeRepeated(t *testing.T) {
 }
 
 // "After a kill -9 on a full disk the next start said that the journal cannot grow, and
-// not which disk, nor how much it needs." A request that was under way needs a record.
+// not which disk, nor how much it needs." An open request needs a record.
 func TestAStartWithoutRoomNamesTheFolderAndTheBytes(t *testing.T) {
 	t.Parallel()
 	disk := servers.StartDisk(t, "4m")

@@ -21,7 +21,7 @@ import (
 	"farebox/config/fair"
 )
 
-// marked are the files of a folder that have a text.
+// marked returns the files of a folder that contain a text.
 func marked(t *testing.T, folder, text string) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
@@ -174,7 +174,7 @@ func TestAnErasedAccountLeavesNoTextBehind(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// inRedis are the names whose texts have a text.
+// markedInRedis returns the names whose texts contain a text.
 func markedInRedis(t *testing.T, address, text string) (found []string) {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: address})

@@ -14,8 +14,8 @@ import (
 	"farebox/billing/store"
 )
 
-// "I made a key that lasts until 9999, and it was refused from the first
-// request on": such a time has no number of nanoseconds.
+// "I made a key that lasts until 9999, and it was refused from the first request on":
+// such a time does not fit into nanoseconds.
 func TestKeyThatExpiresInFarYearsIsLive(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
@@ -88,7 +88,7 @@ func TestMostMoneyOfAllKindsCanBeSpent(t *testing.T) {
 	}
 }
 
-// The worst that can be asked for and charged does not leave the integers.
+// The largest amounts that can be asked for and charged fit into the integers.
 func TestAbsurdAmountsAreHeldToTheBalance(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)
@@ -114,8 +114,8 @@ func TestAbsurdAmountsAreHeldToTheBalance(t *testing.T) {
 	f.recount()
 }
 
-// "Our data lies in /srv/[prod]": the journal's files are found, reused and
-// removed whatever their path is called, and so are kept answers.
+// "Our data lies in /srv/[prod]": the journal's files and kept answers are found, reused
+// and removed under any path.
 func TestDirectoryWithPatternCharacters(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()

@@ -43,8 +43,8 @@ func (db *fakeStore) fault(format string, args ...any) {
 	db.faults = append(db.faults, fmt.Sprintf(format, args...))
 }
 
-// Apply takes charges out of the node's leases, then out of what is left, then
-// out of the house.
+// Apply takes charges from the node's leases, then from the free balance. The rest is
+// late.
 func (c *fakeConn) Apply(b *store.Batch) error {
 	return c.as("Apply", func(n *fakeNode) error {
 		if c.advance(n, store.ToLedger, b.First, b.Last) {
@@ -220,7 +220,7 @@ func (db *fakeStore) debt(account uint32) Nano {
 	return 0
 }
 
-// collect pays what an account owes from what is leased to nobody.
+// collect pays an account's debt from its unleased balance.
 func (db *fakeStore) collect(account uint32, day int32) {
 	for place := range money.Currencies {
 		d := db.debts[account]
@@ -237,7 +237,7 @@ func (db *fakeStore) collect(account uint32, day int32) {
 	}
 }
 
-// settleDebts is what a batch does about debts.
+// settleDebts applies the debts of a batch.
 func (db *fakeStore) settleDebts(n *fakeNode, b *store.Batch) {
 	for account, more := range b.Debt {
 		if db.debts[account] == nil {

@@ -77,7 +77,7 @@ func (db *fakeStore) has(n *fakeNode) bool {
 	return false
 }
 
-// takeBack returns all leases of a node to what is left.
+// takeBack returns all leases of a node to the free balances.
 func (db *fakeStore) takeBack(n *fakeNode) (sum money.Parts) {
 	for id, amount := range db.leases {
 		if id.node == n.No {
@@ -120,7 +120,7 @@ func (c *fakeConn) Return(op uint64, rests []store.Want, recalls ...uint64) ([]s
 	}, recalls...)
 }
 
-// operate carries out a lease operation once.
+// operate executes a lease operation once.
 func (c *fakeConn) operate(call string, op uint64, wants []store.Want,
 	move func(at *Nano, n, left Nano) Nano, recalls ...uint64) (list []store.Funds, err error) {
 	err = c.as(call, func(n *fakeNode) error {
@@ -191,7 +191,7 @@ func (db *fakeStore) move(node uint32, w *store.Want, move func(at *Nano, n, lef
 	return f
 }
 
-// room is what is left of a key's limit in a period.
+// room is the rest of a key's limit in a period.
 func (db *fakeStore) room(key int64, place int, period int32) Nano {
 	k := db.keys[key-1]
 	limit := k.LimitUSD

@@ -11,9 +11,8 @@ import (
 	"farebox/billing/store"
 )
 
-// fakeStore is a shared store written down as plainly as possible: what the
-// tests of nodes run on, fast, with a clock and faults of their own. Each node
-// has a fakeConn to it.
+// fakeStore is a shared store as plain as possible. The tests of nodes run on it, fast,
+// with a clock and faults of their own. Each node has a fakeConn to it.
 type fakeStore struct {
 	mu       sync.Mutex
 	clock    func() int64 // Unix ns
@@ -33,10 +32,10 @@ type fakeStore struct {
 	charged  money.Parts
 	debts    map[uint32]*fakeDebt
 	short    Nano
-	late     Nano // of short: charges that found no money
+	late     Nano // part of short: charges without money
 	seen     map[string]bool
 	faults   []string
-	stingy   bool // it grants nothing, whatever there is
+	stingy   bool // it grants nothing
 }
 
 type fakeBucket struct {
@@ -85,13 +84,13 @@ func newFakeStore(clock func() int64) *fakeStore {
 	}
 }
 
-// fakeConn is one process's way to the store. cut, when set, may break a call
-// before it is carried out, or lose its answer.
+// fakeConn is one process's connection to the store. cut, when set, may break a call
+// before it is executed, or lose its answer.
 type fakeConn struct {
-	store.Store // what nodes never call
+	store.Store // methods that nodes never call
 	db          *fakeStore
 	no, inc     uint32
-	// reclaims is the node's when this process was last told.
+	// reclaims is the node's count at the last answer to this process.
 	reclaims atomic.Int64
 	cut      atomic.Pointer[func(call string) (before, after bool)]
 	calls    atomic.Int64
@@ -99,10 +98,10 @@ type fakeConn struct {
 
 var errCut = errors.New("the connection is cut")
 
-// As is without an audit log.
+// As ignores the audit log.
 func (c *fakeConn) As(*store.AuditEntry) store.Store { return c }
 
-// AccountsOf gives all accounts, whatever the filter.
+// AccountsOf returns all accounts, whatever the filter.
 func (c *fakeConn) AccountsOf(_ store.AccountFilter, day int32, _ int) ([]*store.AccountRow, *store.AccountRow, error) {
 	list, err := c.Accounts(day)
 	return list, nil, err
@@ -160,7 +159,7 @@ func (db *fakeStore) change(kind store.ChangeKind, account uint32, key int64) {
 		Key: key})
 }
 
-// bucket is made with the day's allowance when it is first drawn on.
+// bucket creates a bucket with the day's allowance when it is first used.
 func (db *fakeStore) bucket(account uint32, place int, day int32) *fakeMoney {
 	if place != money.InDIEM {
 		day = 0
@@ -291,7 +290,7 @@ func (c *fakeConn) RevokeKey(no, nowUs int64) error {
 	})
 }
 
-// setLimit is what another node's update of a key comes to.
+// setLimit changes a key as another node's update does.
 func (db *fakeStore) setLimit(no int64, change func(*store.KeyRow)) {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -36,7 +36,7 @@ func TestConcurrentHoldsNeverExceedTheBalance(t *testing.T) {
 	}
 }
 
-// admitAll admits all holds at once and gives how many were let through.
+// admitAll admits all holds at once and returns how many were admitted.
 func admitAll(t *testing.T, f *fixture, holds []Hold, ask func(i int) *Admission, denial DenialCode) int64 {
 	t.Helper()
 	var admitted atomic.Int64
@@ -104,7 +104,7 @@ func TestLastDollarRace(t *testing.T) {
 			t.Errorf("charged %s and short of %s, recounted %s and %s", Nano(charged.Load()), Nano(short.Load()),
 				r.Charged, r.Shortfall)
 		}
-		paid := r.Shortfall - r.Debt // of what was owed in between
+		paid := r.Shortfall - r.Debt // debt that was paid in between
 		if left := k.Account.balance(); left+r.Charged+paid != 3*fund+1 {
 			t.Errorf("%s charged, %s of debt paid and %s left of %s", r.Charged, paid, left, 3*fund+1)
 		}
@@ -271,7 +271,7 @@ func TestDIEMOfAPastDayExpire(t *testing.T) {
 	}
 }
 
-// The first thing an account does after midnight may be to extend a hold.
+// The first operation of an account after midnight may be to extend a hold.
 func TestExtensionAfterMidnightLeavesLastNightsDIEM(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 10*usd)
@@ -290,7 +290,7 @@ func TestExtensionAfterMidnightLeavesLastNightsDIEM(t *testing.T) {
 	f.recount()
 }
 
-// DIEM must not expire in the store while charges to them are on their way there.
+// DIEM must not expire in the store while charges to them are on their way.
 func TestDIEMExpireAfterTheirLastCharge(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", usd)
@@ -353,7 +353,7 @@ func TestForgottenHoldIsVoidedAndCounted(t *testing.T) {
 	f.recount()
 }
 
-func TestPartialHoldIsWhatIsLeft(t *testing.T) {
+func TestPartialHoldTakesTheRest(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", usd)
 	k, _ := f.key("a")
@@ -377,7 +377,7 @@ func TestPartialHoldIsWhatIsLeft(t *testing.T) {
 	f.recount()
 }
 
-func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
+func TestUsageKeepsTheDetailOfRequests(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", usd)
 	f.credit("a", DIEM, 7)
@@ -433,7 +433,7 @@ func TestUsageKeepsWhatEachRequestWas(t *testing.T) {
 	}
 }
 
-// worth is something that costs n.
+// worth returns lines that cost n.
 func worth(n Nano) *money.Lines {
 	var l money.Lines
 	l.Add(money.OutputTokens, int64(n), 1000)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Never more than there are slots are under way, everybody who waits long
-// enough gets one, who gives up leaves the queue, and nothing is left behind.
+// Requests never exceed the slots. A request that waits long enough gets one, one that
+// gives up leaves the queue, and no state remains.
 func TestNoMoreThanTheSlotsAreTaken(t *testing.T) {
 	t.Parallel()
 	l := &Ledger{}
@@ -21,7 +21,7 @@ func TestNoMoreThanTheSlotsAreTaken(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			if i%4 == 0 {
-				cancel() // nobody of these waits
+				cancel() // these do not wait
 			}
 			defer cancel()
 			if !l.Acquire(ctx, a, most) {

@@ -31,9 +31,9 @@ type jobSeller struct {
 	name string
 }
 
-// beKilledWithJobs sells, drops, fails and gives back jobs until somebody kills it. It
-// tells on standard output what it knows: A when a job is about to be added, S when it
-// is sold, D when it is dropped, F when it has failed.
+// beKilledWithJobs sells, drops, fails and refunds jobs until it is killed. It prints
+// each event to standard output: A when a job is about to be added, S when it is sold, D
+// when it is dropped, F when it has failed.
 func beKilledWithJobs(dir, shared, seed string) {
 	end := func(err error) {
 		fmt.Fprintln(os.Stderr, err)
@@ -133,18 +133,18 @@ func (s *jobSeller) end(row *store.JobRow) error {
 }
 
 // "It was killed while my jobs were sold, and I paid for one that nobody made, or for one
-// twice": a job is charged if and only if it is there, and given back if and only if it
-// failed; each once.
+// twice": a job is charged if and only if it has a row, and refunded if and only if it
+// failed, once each.
 func TestKilledSellersOfJobs(t *testing.T) { jobRounds(t, 4, 300_000, "") }
 
 func TestLongKilledSellersOfJobs(t *testing.T) { jobRounds(t, servers.Campaign(40), 60_000, "") }
 
-// On PostgreSQL another node takes over what the killed one had.
+// On PostgreSQL another node takes over the jobs of the killed one.
 func TestLongKilledSellersOfJobsBesideAnotherNode(t *testing.T) {
 	jobRounds(t, servers.Campaign(10), 120_000, servers.Database(t))
 }
 
-// jobKills is what was told by the processes that were killed.
+// jobKills holds the output of the killed processes.
 type jobKills struct {
 	t       *testing.T
 	dir     string
@@ -155,10 +155,10 @@ type jobKills struct {
 	dropped map[string]bool
 	failed  map[string]bool
 	beside  *Ledger // another node
-	most    int     // µs that a process has
+	most    int     // lifetime of a process, µs
 }
 
-// mostOfARound is the longest that a process has on a busy machine, in µs.
+// mostOfARound is the longest lifetime of a process on a busy machine, in µs.
 const mostOfARound = 3_000_000
 
 func jobRounds(t *testing.T, rounds, most int, shared string) {
@@ -188,7 +188,7 @@ func jobRounds(t *testing.T, rounds, most int, shared string) {
 	if shared != "" {
 		k.beside = nodesOn(t, shared, 1, func(_ int, o *Options) { o.NodeName = "beside" })[0]
 	}
-	// A machine that is busy with something else gets little done in a round.
+	// A machine that is busy with something else does little in a round.
 	for round := 0; round < rounds || k.little() && round < 20*rounds; round++ {
 		if round >= rounds {
 			k.most = min(k.most+k.most/4, mostOfARound)
@@ -201,7 +201,7 @@ func jobRounds(t *testing.T, rounds, most int, shared string) {
 	k.check(2 * start)
 }
 
-// little says that hardly anything has happened yet.
+// little reports that few jobs have been sold, dropped or failed yet.
 func (k *jobKills) little() bool { return len(k.sold) < 10 || len(k.dropped) < 3 || len(k.failed) < 3 }
 
 func (k *jobKills) open() *Ledger {
@@ -253,8 +253,8 @@ func (k *jobKills) kill(seed uint64) {
 	_ = cmd.Wait()
 }
 
-// takeOver is what another node does when a node has died: some of its jobs it fails,
-// with others it goes on.
+// takeOver acts as another node after a node's death: it fails some of its jobs and
+// continues the others.
 func (k *jobKills) takeOver() {
 	k.t.Helper()
 	l := k.beside
@@ -284,7 +284,7 @@ func (k *jobKills) takeOver() {
 	}
 }
 
-// check compares what the last process finds with what was told.
+// check compares the last process's ledger with the output of the killed ones.
 func (k *jobKills) check(start Nano) {
 	t := k.t
 	l := k.open()
@@ -321,7 +321,7 @@ func (k *jobKills) check(start Nano) {
 			t.Fatal(err)
 		}
 		left -= row.Paid.Total() - row.Back.Total()
-		// Where leases were taken back a charge may find no money: not in this test.
+		// Where leases were taken back a charge may find no money, but not in this test.
 		if row.PaidUs == 0 || row.Paid.Total() != cost {
 			t.Errorf("the job %s for %s paid %v at %d", id, cost, row.Paid, row.PaidUs)
 		}
@@ -343,7 +343,7 @@ func (k *jobKills) check(start Nano) {
 		left -= a.USD + a.Leased.USD
 	}
 	if left != 0 {
-		t.Errorf("%s is missing of what the accounts should have", left)
+		t.Errorf("the accounts are short of %s", left)
 	}
 	if k.beside == nil {
 		k.charges(l, counts["sold"])
@@ -354,13 +354,13 @@ func (k *jobKills) check(start Nano) {
 	}
 }
 
-// charges are one for each job, and no others.
+// charges checks that each job has one charge, and that there are no others.
 func (k *jobKills) charges(l *Ledger, jobs int) {
 	k.t.Helper()
 	seen := map[uint64]bool{}
 	for _, r := range (&fixture{Ledger: l, t: k.t}).allUsage(k.t) {
 		if r.Flags&journal.FlagJob == 0 || seen[r.Hold] {
-			k.t.Errorf("a charge that is none of a job, or a second one: %+v", r)
+			k.t.Errorf("a charge without a job, or a second one: %+v", r)
 		}
 		seen[r.Hold] = true
 	}

@@ -86,7 +86,7 @@ func (j *jobNodes) open(i int) {
 	})
 }
 
-// free is what the account has, wherever it is.
+// free is the account's balance, including leases.
 func (j *jobNodes) free() Nano {
 	j.t.Helper()
 	row, err := j.nodes[1].store.FindAccount("a", j.nodes[1].Today())
@@ -139,7 +139,7 @@ func TestJobsOfADeadNodeAreChargedLateAndGivenBack(t *testing.T) {
 	failed(t, other, "open")
 	failed(t, other, "settled")
 	if row, err := other.Jobs().RefundJob("open"); row != nil || err != nil {
-		t.Errorf("given back before it is charged: %+v (%v)", row, err)
+		t.Errorf("refunded before it is charged: %+v (%v)", row, err)
 	}
 	j.verify()
 	j.open(0)
@@ -149,7 +149,7 @@ func TestJobsOfADeadNodeAreChargedLateAndGivenBack(t *testing.T) {
 		}
 	}
 	if row, err := other.Jobs().Job("kept"); err != nil || row.Paid != (money.Parts{0, 0, usd}) || row.BackUs != 0 {
-		t.Errorf("what runs on is %+v (%v)", row, err)
+		t.Errorf("the running job is %+v (%v)", row, err)
 	}
 	if free := j.free(); free != 9*usd {
 		t.Errorf("the account has %s", free)
@@ -161,7 +161,7 @@ func TestJobsOfADeadNodeAreChargedLateAndGivenBack(t *testing.T) {
 }
 
 // "The house paid for it, and gave it back to me."
-func TestWhatTheHousePaidForALateJobIsNotGivenBack(t *testing.T) {
+func TestLateChargesOfAJobAreNotRefunded(t *testing.T) {
 	t.Parallel()
 	j := newJobNodes(t, 2, 10*usd, nil)
 	sold(t, j.key(0), "late", 6*usd)
@@ -180,7 +180,7 @@ func TestWhatTheHousePaidForALateJobIsNotGivenBack(t *testing.T) {
 	}
 	failed(t, other, "late")
 	j.open(0)
-	// What the other node has in advance is nobody's to take.
+	// A late charge cannot take money that the other node has leased.
 	if row := given(t, other, "late"); row.Paid.Total() > 2*usd || row.Back != row.Paid {
 		t.Errorf("%+v", row)
 	}
@@ -229,7 +229,7 @@ func TestJobsMoveBetweenEngines(t *testing.T) {
 	h, _ := sold(t, k, "paid", usd)
 	f.settle(h, usd)
 	sold(t, k, "open", 2*usd)
-	// Of one whose hold no record in the store reaches, the number comes again.
+	// The number of a hold without a record in the store is used again.
 	ahead := &store.JobRow{ID: "ahead", Account: k.Account.no, Node: 1, Hold: 7, Owner: 1, Epoch: 1,
 		State: store.JobSubmitting, CreatedUs: 1}
 	if found, err := f.Jobs().AddJob(ahead, 0); found != nil || err != nil {

@@ -23,7 +23,7 @@ func TestOperatorSeesJobsAndGivesThemBack(t *testing.T) {
 	}
 	defer func() { _ = op.Close() }()
 	if _, err := Do(op, RefundJob{ID: "j"}); !errors.Is(err, ErrJobRuns) {
-		t.Errorf("a job that runs is given back: %v", err)
+		t.Errorf("a job that runs is refunded: %v", err)
 	}
 	if _, err := Do(op, GetJob{ID: "nothing"}); !errors.Is(err, ErrNoJob) {
 		t.Errorf("there is a job: %v", err)
@@ -38,16 +38,16 @@ func TestOperatorSeesJobsAndGivesThemBack(t *testing.T) {
 		t.Errorf("%+v (%v)", j, err)
 	}
 	if _, err := Do(op, RefundJob{ID: "j"}); !errors.Is(err, ErrJobGiven) {
-		t.Errorf("given back again: %v", err)
+		t.Errorf("refunded again: %v", err)
 	}
 	if list, err := All(op, ListJobs{Account: "a", Page: Page{Limit: 10}}); err != nil || len(list) != 1 || list[0] != j {
 		t.Errorf("%+v (%v)", list, err)
 	}
 	if _, err := All(op, ListJobs{Account: "nobody", Page: Page{Limit: 10}}); !errors.Is(err, ErrNoAccount) {
-		t.Errorf("jobs of nobody: %v", err)
+		t.Errorf("jobs of an unknown account: %v", err)
 	}
 	if _, err := All(op, ListJobs{Page: Page{Limit: -1}}); err == nil {
-		t.Error("a list of none")
+		t.Error("a negative limit was accepted")
 	}
 	f.recount()
 }

@@ -13,7 +13,7 @@ import (
 	"farebox/billing/store"
 )
 
-// sold is a job that a key has bought, with its hold open.
+// sold returns a job that a key has bought, with its hold open.
 func sold(t testing.TB, k *Key, id string, cost Nano) (*Hold, *store.JobRow) {
 	t.Helper()
 	l := k.Account.ledger
@@ -32,7 +32,7 @@ func sold(t testing.TB, k *Key, id string, cost Nano) (*Hold, *store.JobRow) {
 	return h, row
 }
 
-// failed ends a job with nothing made.
+// failed ends a job without a result.
 func failed(t testing.TB, l *Ledger, id string) {
 	t.Helper()
 	row, err := l.Jobs().Job(id)
@@ -46,7 +46,7 @@ func failed(t testing.TB, l *Ledger, id string) {
 	}
 }
 
-// given waits until a job is given back.
+// given waits until a job is refunded.
 func given(t testing.TB, l *Ledger, id string) *store.JobRow {
 	t.Helper()
 	for range 6000 {
@@ -65,7 +65,7 @@ func given(t testing.TB, l *Ledger, id string) *store.JobRow {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("the job %s is not given back", id)
+	t.Fatalf("the job %s is not refunded", id)
 	return nil
 }
 
@@ -82,7 +82,7 @@ func purse(k *Key) money.Parts {
 }
 
 // "It failed, and my money came back as another one, or twice, or my key was used up."
-func TestFailedJobIsGivenBackOnceInWhatPaidIt(t *testing.T) {
+func TestFailedJobIsRefundedOnceInItsCurrencies(t *testing.T) {
 	f := openLedger(t)
 	k, secret := mixed(f)
 	before := purse(k)
@@ -103,7 +103,7 @@ func TestFailedJobIsGivenBackOnceInWhatPaidIt(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			if again, err := f.Jobs().RefundJob("j"); again != nil || err != nil {
-				t.Errorf("given back twice: %+v (%v)", again, err)
+				t.Errorf("refunded twice: %+v (%v)", again, err)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestFailedJobIsGivenBackOnceInWhatPaidIt(t *testing.T) {
 		t.Errorf("the account has %v, and had %v", got, before)
 	}
 	f.recount()
-	// The key's limit of 6 USD has room for what the job took of it.
+	// The refund restored the job's part of the key's limit of 6 USD.
 	h, _ = sold(t, k, "k", 7*usd)
 	f.settle(h, 7*usd)
 	f.reopen()
@@ -168,7 +168,7 @@ func TestRefundPaysDebtFirst(t *testing.T) {
 	f.recount()
 }
 
-// crashed is the next process after a kill -9; idle says that it is an operator's command.
+// crashed returns the next process after a kill -9; idle: it is an operator's command.
 func (f *fixture) crashed(idle bool) *fixture {
 	f.t.Helper()
 	f.journal.Flush()
@@ -200,7 +200,7 @@ func TestKilledBetweenChargeAndRowDecidesByTheRow(t *testing.T) {
 			sold(t, k, "failed", 3*usd)
 			failed(t, f.Ledger, "failed")
 			if row, err := f.Jobs().RefundJob("failed"); row != nil || err != nil {
-				t.Errorf("given back before it is paid: %+v (%v)", row, err)
+				t.Errorf("refunded before it is paid: %+v (%v)", row, err)
 			}
 			c := f.crashed(idle)
 			if idle {
@@ -214,10 +214,10 @@ func TestKilledBetweenChargeAndRowDecidesByTheRow(t *testing.T) {
 			k = c.find(secret)
 			row, err := c.Jobs().Job("open")
 			if err != nil || row.Paid != (money.Parts{0, 0, 2 * usd}) {
-				t.Errorf("what was sold is now %+v (%v)", row, err)
+				t.Errorf("the sold job is now %+v (%v)", row, err)
 			}
 			if row := given(t, c.Ledger, "failed"); row.Back != (money.Parts{0, 0, 3 * usd}) {
-				t.Errorf("what failed is now %+v", row)
+				t.Errorf("the failed job is now %+v", row)
 			}
 			if got := purse(k); got != (money.Parts{0, 0, 8 * usd}) {
 				t.Errorf("the account has %v", got)
@@ -291,7 +291,7 @@ func TestKeyedJobIsChargedAlsoWhereItsAnswerIsNotKept(t *testing.T) {
 }
 
 // "The gateway was stopped while the store was away, and the job was free."
-func TestWhatIsNotKnownAtTheEndTheNextStartDecides(t *testing.T) {
+func TestTheNextStartDecidesUnknownOutcomes(t *testing.T) {
 	flaky := &flakyStore{}
 	f := openLedger(t, func(o *Options) {
 		o.wrapStore = func(s store.Store) store.Store {

@@ -14,7 +14,7 @@ import (
 	"farebox/billing/store"
 )
 
-// setWritable lets the journal's directory be, or not be, written to.
+// setWritable makes the journal's directory writable or not.
 func (f *fixture) setWritable(on bool) {
 	if on {
 		f.journal.Fail(nil, nil)
@@ -23,13 +23,13 @@ func (f *fixture) setWritable(on bool) {
 	f.journal.Fail(fs.ErrPermission, fs.ErrPermission)
 }
 
-// unnamed says whether the journal's segment has no name.
+// unnamed reports whether the journal's segment has no name.
 func (f *fixture) unnamed() bool {
 	return !f.journal.Space().Named
 }
 
-// nearEnd writes until the segment has room for few records more, and the next
-// one is prepared.
+// nearEnd writes until the segment has space for few records more, and the next one is
+// prepared.
 func (f *fixture) nearEnd(k *Key) {
 	f.t.Helper()
 	for {
@@ -44,9 +44,9 @@ func (f *fixture) nearEnd(k *Key) {
 	}
 }
 
-// "The file system turned read-only under load, and the last charges were gone":
-// what was admitted is recorded in the segment that was prepared, though it
-// cannot get its name, and found there by readers, after kill -9, too.
+// "The file system turned read-only under load, and the last charges were gone": admitted
+// requests are recorded in the prepared segment although it cannot be renamed, and
+// readers find them there, even after kill -9.
 func TestSegmentWithoutANameLosesNothing(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()

@@ -17,16 +17,15 @@ import (
 	"farebox/billing/store"
 )
 
-// The head of a segment has headSize bytes; at headMark stands how far it is on
+// The head of a segment has headSize bytes; at headMark is the length of its part on
 // disk.
 const (
 	headSize = 128
 	headMark = 64
 )
 
-// crash copies the ledger's directory as a machine that lost its power would
-// find it: what the store has committed and the journal's synced records. What
-// was written behind them goes through damage.
+// crash copies the ledger's directory as a power cut leaves it: the store's commits and
+// the journal's synced records. damage changes the unsynced bytes after them.
 func (f *fixture) crash(damage func(tail []byte)) *fixture {
 	f.t.Helper()
 	f.project.mu.Lock()
@@ -66,10 +65,10 @@ func (f *fixture) crash(damage func(tail []byte)) *fixture {
 	return c
 }
 
-// "The power went while we were serving": at most what was not synced is lost,
-// in the customer's favour, and nothing is charged twice, whatever the disk
-// made of the unsynced pages.
-func TestPowerCutLosesOnlyWhatWasNotSynced(t *testing.T) {
+// "The power went while we were serving": at most unsynced records are lost, in the
+// client's favour, and nothing is charged twice, whatever the disk did to the unsynced
+// pages.
+func TestPowerCutLosesOnlyUnsyncedRecords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	damages := map[string]func([]byte){
 		"gone":     func(tail []byte) { clear(tail) },
@@ -210,7 +209,7 @@ func TestTornTailIsCut(t *testing.T) {
 		f.settle(&h, usd)
 		sizes = append(sizes, f.options.segmentSize-f.journal.Space().Left)
 	}
-	f.project.work.Close() // nothing may be applied beside this
+	f.project.work.Close() // nothing may be applied meanwhile
 	image, err := os.ReadFile(journal.Path(f.journalDir(), 1))
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +235,7 @@ func TestTornTailIsCut(t *testing.T) {
 	}
 }
 
-// Segments are used again; what they held before must never be read as new.
+// Segments are reused. Their old records must never be read as new.
 func TestSegmentsAreReusedAndBounded(t *testing.T) {
 	f := openLedger(t, func(o *Options) { o.segmentSize, o.detailNow = 8<<10, true })
 	f.account("a", 1_000_000*usd)

@@ -13,7 +13,7 @@ import (
 	"farebox/billing/store"
 )
 
-// A change is in force when UpdateKey returns; what the key has used stays.
+// A change is in force when UpdateKey returns, and the key's usage stays.
 func TestUpdateKeyIsInForceAtOnce(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 100*usd)
@@ -105,7 +105,7 @@ func TestConcurrentUpdatesAllCount(t *testing.T) {
 	}
 }
 
-// racingStore lets something happen just before one update.
+// racingStore runs a function just before one update.
 type racingStore struct {
 	store.Store
 	race func()
@@ -331,7 +331,7 @@ func TestViolationsKeepTheLastOfEachAccount(t *testing.T) {
 	}
 }
 
-// Counting for the answer about used windows costs the hot path nothing.
+// The counts for the answer about used windows cost the hot path nothing.
 func TestTallyFollowsTheCalendar(t *testing.T) {
 	f := openLedger(t)
 	f.clock.ns.Store(time.Date(2026, 11, 21, 12, 59, 0, 0, time.UTC).UnixNano())

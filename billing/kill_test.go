@@ -18,7 +18,7 @@ import (
 	"farebox/billing/journal"
 )
 
-// childDir says that this process is a ledger to be killed.
+// childDir is the variable with the directory of a ledger that will be killed.
 const childDir = "FAREBOX_BILLING_CHILD"
 
 func TestMain(m *testing.M) {
@@ -50,8 +50,8 @@ func TestMain(m *testing.M) {
 
 const childWriters = 16
 
-// beKilled serves requests until somebody kills it. It tells on standard output
-// what it acknowledged: P when a progress is recorded, S when a settlement is.
+// beKilled serves requests until it is killed. It prints its acknowledgements to standard
+// output: P for a recorded progress, S for a settlement.
 func beKilled(dir, seed string) {
 	l, err := Open(Options{Dir: dir, Brand: "svc", segmentSize: 32 << 10, detailNow: seed[len(seed)-1]%2 == 0})
 	if err != nil {
@@ -102,9 +102,9 @@ func beKilled(dir, seed string) {
 	select {}
 }
 
-// "The process was killed under load": no settled request is lost or charged
-// twice, and what was under way is charged at its last recorded progress
-// (design.md, promise P1). So many rounds on one ledger.
+// "The process was killed under load": no settled request is lost or charged twice, and
+// open requests are charged at their last recorded progress (design.md, promise P1). So
+// many rounds on one ledger.
 func TestKilledProcessLosesNothing(t *testing.T) { killedRounds(t, 5) }
 
 func TestLongKilledProcessLosesNothing(t *testing.T) { killedRounds(t, servers.Campaign(10)) }
@@ -200,15 +200,15 @@ func killedRounds(t *testing.T, rounds int) {
 	}
 	extra := len(kept) - settled - cut
 	if extra < 0 || extra > rounds*childWriters {
-		t.Errorf("%d requests in the store that nobody was told of; at most %d can have been between settlement "+
+		t.Errorf("%d requests in the store were not acknowledged; at most %d can have been between settlement "+
 			"and answer", extra, rounds*childWriters)
 	}
 	t.Logf("%d rounds: %d settled and acknowledged, %d cut in a stream, %d settled but not yet acknowledged", rounds,
 		settled, cut, extra)
 }
 
-// allUsage unpacks every page and gives the charges: what was given back, and debt that was
-// paid, are records of the same requests.
+// allUsage unpacks every page and returns the charges. It skips refunds and paid debt, which are
+// records of the same requests.
 func (f *fixture) allUsage(t *testing.T) (list []journal.Record) {
 	t.Helper()
 	if err := f.project.drain(); err != nil {

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// With 100,000 keys a request waits for the cache lines of its key and account
-// more than for anything else, so what it touches lies in few of them.
+// With 100,000 keys a request waits most for the cache lines of its key and account, so
+// the fields that it touches share few lines.
 func TestHotFieldsLieTogether(t *testing.T) {
 	const pair = 128 // cache lines are fetched in pairs of 64 bytes
 	for _, c := range []struct {

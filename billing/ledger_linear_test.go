@@ -16,30 +16,30 @@ import (
 	"farebox/billing/store"
 )
 
-// What clients do to one account at once, on one node or on several, and what
-// they see of it, could have been done one after the other by a clerk with one
-// slip of paper: so much is free, so much was put in.
+// Concurrent operations on one account, on one node or on several, must have results that
+// a clerk could produce one after the other, with one slip of paper: so much is free, so
+// much was put in.
 
-// linearOp is what a client asks for; the hold that it resolves is known to it.
+// linearOp is an operation of a client, which knows the hold that it resolves.
 type linearOp struct {
 	do   string
 	n    Nano // wanted, charged or put in
 	held Nano
 }
 
-// linearResult is what it got.
+// linearResult is the outcome of a linearOp.
 type linearResult struct {
 	n       Nano // held, charged, or seen
 	short   Nano
 	away    bool // the store did not answer: nothing was done
 	unknown bool // there was no answer: it may have been done
-	late    bool // denied when the wait for what other nodes have was over
+	late    bool // denied after the wait for other nodes' money
 }
 
 type linearState struct{ free, put, debt Nano }
 
-// pay is what comes before anything else. On one node what is owed is paid at
-// once; on several, node by node, as each hears of it.
+// pay collects debt before any operation: at once on one node; on several, each node pays
+// when it learns of the debt.
 func (s linearState) pay(exact bool) (after []linearState) {
 	most := min(s.free, s.debt)
 	least := Nano(0)
@@ -52,7 +52,7 @@ func (s linearState) pay(exact bool) (after []linearState) {
 	return after
 }
 
-// linearModel is the clerk. On one node he is exact about every charge.
+// linearModel is the clerk. On one node each charge must be exact.
 func linearModel(exact bool) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{linearState{}} },
@@ -80,8 +80,8 @@ func (s linearState) step(in linearOp, out linearResult, exact bool) []linearSta
 		if out.away {
 			return []linearState{s}
 		}
-		// While something is owed a request is denied, unless what is left beside
-		// it suffices; a node that has not heard of it yet admits what it can.
+		// An account with debt is denied unless its balance covers both. A node that does
+		// not know the debt yet admits up to its balance.
 		ok = out.n == in.n && s.free >= in.n && (s.debt == 0 || !exact) ||
 			out.n == 0 && (out.late || s.free-s.debt < in.n)
 		s.free -= out.n
@@ -89,8 +89,8 @@ func (s linearState) step(in linearOp, out linearResult, exact bool) []linearSta
 		charged := min(in.n, in.held+s.free)
 		ok = out.n == charged && out.short == in.n-out.n
 		if !exact && out.n < charged {
-			// What it cost beyond its hold was wanted by another node at
-			// the same time, until the wait for it was over.
+			// Another node wanted the money for the cost beyond the hold, until the wait
+			// for it was over.
 			ok = out.n >= min(in.n, in.held) && out.short == in.n-out.n
 		}
 		s.free += in.held - out.n
@@ -113,13 +113,13 @@ func (s linearState) step(in linearOp, out linearResult, exact bool) []linearSta
 	return s.pay(exact)
 }
 
-// linearRun is some clients on the nodes of one account.
+// linearRun runs clients on the nodes of one account.
 type linearRun struct {
 	seed    uint64
 	nodes   []*Ledger
 	id      string
 	keys    []*Key // of the account, one a node
-	faults  bool   // calls of the store may fail: nothing is charged beyond its hold, and nobody looks
+	faults  bool   // calls of the store may fail: nothing is charged beyond its hold, and look is not called
 	clients int
 	ops     int
 
@@ -162,8 +162,8 @@ func (r *linearRun) credit(t *testing.T, client int, l *Ledger, n Nano) {
 	})
 }
 
-// look reads what can be read exactly: on one node what is free, on several
-// what was put in, which every row of the store has.
+// look reads the exact figures: the free balance on one node; on several the credits,
+// which every row of the store has.
 func (r *linearRun) look(t *testing.T, client int, l *Ledger) {
 	if l.node == nil {
 		r.note(client, linearOp{do: "free"}, func() linearResult {
@@ -207,8 +207,8 @@ func (r *linearRun) client(t *testing.T, client int) {
 			case Admitted:
 				return linearResult{n: want}
 			case InsufficientBalance, InDebt:
-				// On a busy machine money can be on its way for longer than requests
-				// wait. Whoever is told at once is told the truth.
+				// On a busy machine money can be in transit for longer than requests
+				// wait. A refusal without that wait must be right.
 				return linearResult{late: l.node != nil && time.Since(began) >= l.node.t.rivals}
 			case StoreAway:
 				if r.faults {
@@ -237,7 +237,7 @@ func (r *linearRun) client(t *testing.T, client int) {
 	}
 }
 
-// check runs the clients and asks whether the clerk could have done it.
+// check runs the clients and checks that the clerk could have the same results.
 func (r *linearRun) check(t *testing.T) {
 	t.Helper()
 	r.began = time.Now()
@@ -254,7 +254,8 @@ func (r *linearRun) check(t *testing.T) {
 		t.Logf("seed %d, %d operations: the check took too long on this machine", r.seed, len(r.history))
 	default:
 		t.Errorf("seed %d, %d operations: %s", r.seed, len(r.history), got)
-		// The longest order that the clerk could have followed, and what did not fit behind it.
+		// The longest order that the clerk could have followed, and the operations that did not fit
+		// after it.
 		var order []int
 		for _, o := range info.PartialLinearizations()[0] {
 			if len(o) > len(order) {
@@ -276,7 +277,7 @@ func (r *linearRun) check(t *testing.T) {
 	}
 }
 
-// denied counts operations that found too little; without any nothing is proved.
+// denied counts refusals for lack of money; a run without any proves nothing.
 func (r *linearRun) denied() (n int) {
 	for _, op := range r.history {
 		in, out := op.Input.(linearOp), op.Output.(linearResult)
@@ -318,7 +319,7 @@ func oneNodeIsLinearizable(t *testing.T, histories int) {
 	}
 }
 
-// Two nodes on one store, with and without answers of it that are lost.
+// Two nodes on one store, with and without lost answers.
 func TestTwoNodesAreLinearizable(t *testing.T) { twoNodesAreLinearizable(t, 2) }
 
 func TestLongTwoNodesAreLinearizable(t *testing.T) { twoNodesAreLinearizable(t, servers.Campaign(3)) }

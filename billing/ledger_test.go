@@ -27,7 +27,7 @@ func (c *testClock) nano() int64             { return c.ns.Load() }
 func (c *testClock) at() window.Instant      { return at(c.nano()) }
 func (c *testClock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
-// at is a time of a clock that nobody sets.
+// at is an instant at which the wall clock and the monotonic clock agree.
 func at(ns int64) window.Instant { return window.Instant{Wall: ns, Mono: ns} }
 
 // fixture is a ledger in a directory of its own that can be reopened.
@@ -99,7 +99,7 @@ func (k *Key) Balance() (usd, diem, bundled Nano) {
 	return p[money.InUSD], p[money.InDIEM], p[money.InBundled]
 }
 
-// key makes a key and gives it as a request finds it.
+// key makes a key and returns it as a request finds it.
 func (f *fixture) key(account string, adjust ...func(*NewKey)) (*Key, string) {
 	f.t.Helper()
 	n := NewKey{Account: account, Type: store.Inference}
@@ -125,7 +125,7 @@ func (f *fixture) settle(h *Hold, cost Nano) (Nano, Nano) {
 	return h.Settle(Settlement{Cost: cost, Model: "model", Status: 200, Now: f.clock.at()})
 }
 
-// recount fails the test when the money does not add up.
+// recount fails the test if the money does not add up.
 func (f *fixture) recount() store.Report {
 	f.t.Helper()
 	r := f.audit()
@@ -148,8 +148,8 @@ func (f *fixture) audit() store.Report {
 
 func nano(n Nano) *Nano { return &n }
 
-// manyKeys fills a store with keys of accounts that have money, in one
-// transaction, and gives their secrets.
+// manyKeys fills a store with keys of accounts with money, in one transaction, and
+// returns their secrets.
 func manyKeys(t testing.TB, l *Ledger, accounts, keys int) [][]byte {
 	t.Helper()
 	secrets := make([][]byte, keys)

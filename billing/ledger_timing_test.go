@@ -54,9 +54,8 @@ func benchLedger(b *testing.B, accounts, keys int, detailNow bool) (*Ledger, []*
 	return l, list
 }
 
-// BenchmarkAdmitSettle is what a request waits for in this room, on its own
-// goroutine, with random keys of many. The projection is held back meanwhile;
-// BenchmarkBusy has all of it.
+// BenchmarkAdmitSettle measures a request's wait in this package, on its own goroutine,
+// with random keys of many. The projection pauses meanwhile; BenchmarkBusy includes it.
 func BenchmarkAdmitSettle(b *testing.B) {
 	for _, n := range []int{1, 1000, 100_000} {
 		b.Run(fmt.Sprint(n, "keys"), func(b *testing.B) {
@@ -73,7 +72,7 @@ func BenchmarkAdmitSettle(b *testing.B) {
 			for b.Loop() {
 				oneRequest(l, &h, keys[rnd.IntN(n)], slot, At(time.Now()))
 			}
-			// On a machine that others use, too, time passes without us.
+			// On a shared machine wall time also counts the work of others.
 			b.ReportMetric(float64(cpuTime()-cpu)/float64(b.N), "cpu-ns/op")
 			l.project.mu.Unlock()
 			if err := l.Close(); err != nil {
@@ -83,12 +82,11 @@ func BenchmarkAdmitSettle(b *testing.B) {
 	}
 }
 
-// BenchmarkBusy is the whole cost of a request in this room inside a busy
-// process: between requests it does what stands for the rest of a gateway's
-// work, about 25 µs. Admission, journal, syncing, preparing segments and
-// projection are counted, the work between is subtracted, which leaves about
-// half a microsecond of noise on a shared machine. The detail of the requests
-// is measured after the traffic, when off peak.
+// BenchmarkBusy is the whole cost of a request in this package inside a busy process:
+// between requests it does about 25 µs of work in place of the rest of a gateway.
+// Admission, journal, syncing, preparing segments and projection are counted, the work
+// between is subtracted, which leaves about half a microsecond of noise on a shared
+// machine. The detail of the requests is measured after the traffic, when off peak.
 func BenchmarkBusy(b *testing.B) {
 	for _, c := range []struct {
 		keys      int
@@ -211,11 +209,10 @@ func BenchmarkContended(b *testing.B) {
 	})
 }
 
-// BenchmarkDurable admits and settles at a steady 50,000 requests a second for
-// 20 s, over 100,000 keys at random, with the usual durability and everything
-// running that runs in production, and shows whether the store keeps up: how
-// many records it was behind at most and how long it needed for the rest. Run
-// it with -benchtime 1x.
+// BenchmarkDurable admits and settles at a steady 50,000 requests a second for 20 s, over
+// 100,000 keys at random, with the usual durability and all background work of
+// production. It shows whether the store keeps up: the most records that it was behind,
+// and the time for the rest. Run it with -benchtime 1x.
 func BenchmarkDurable(b *testing.B) {
 	const perSecond, length, accounts, keyCount = 50_000, 20 * time.Second, 10_000, 100_000
 	const tick = time.Millisecond
@@ -229,7 +226,7 @@ func BenchmarkDurable(b *testing.B) {
 		behind, most, late := int64(0), int64(0), time.Duration(0)
 		done, cpu, began := 0, cpuTime(), time.Now()
 		for passed := time.Duration(0); passed < length; passed = time.Since(began) {
-			// What the machine did not let us do in time is done now.
+			// Requests that the machine delayed are made now.
 			for due := int(passed.Seconds() * perSecond); done < due; done++ {
 				oneRequest(l, &h, keys[rnd.IntN(keyCount)], slot, At(time.Now()))
 			}

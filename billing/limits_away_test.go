@@ -8,9 +8,9 @@ import (
 	"farebox/config"
 )
 
-// What a Redis that is away may cost: limit x (1 + 1/nodes), however it is away
-// and whoever used the limit before. One that lost its data counts from zero,
-// so that the limit may be used once more, and no request meets an error.
+// A Redis that is away admits at most limit x (1 + 1/nodes), however it is away and
+// whichever node used the limit before. One that lost its data counts from zero, so the
+// limit may be used once more, and no request meets an error.
 func TestALossOfRedisAdmitsLittleMore(t *testing.T) { lossesOfRedis(t, "flushed", "cut off") }
 
 func TestLongALossOfRedisAdmitsLittleMore(t *testing.T) {
@@ -23,7 +23,7 @@ func lossesOfRedis(t *testing.T, which ...string) {
 	type change func(*servers.Redis, *servers.Cut)
 	losses := map[string]struct {
 		lose, find change
-		anew       bool // the data is gone
+		anew       bool // the data is lost
 	}{
 		"flushed": {func(r *servers.Redis, _ *servers.Cut) { r.Flush() }, nil, true},
 		"killed": {
@@ -101,8 +101,7 @@ func lossesOfRedis(t *testing.T, which ...string) {
 	}
 }
 
-// "Redis answered after 200 ms, and so did we." Its slowness must not become
-// the gateway's.
+// "Redis answered after 200 ms, and so did we." A slow Redis must not slow the gateway.
 func TestASlowRedisDoesNotSlowRequests(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t)
@@ -129,7 +128,7 @@ func TestASlowRedisDoesNotSlowRequests(t *testing.T) {
 	eventually(t, "the breaker closes again", 20*time.Second, func() bool { return !nodes[0].redis.Stats().Degraded })
 }
 
-// What a node let through alone is told to Redis once it is back, once.
+// A node that counted alone reports its requests to Redis once, when Redis is back.
 func TestRecoveryCountsNothingTwice(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()

@@ -51,7 +51,7 @@ func (n *testNode) try(h *Hold, rate *config.Rate, tokens int64) Denial {
 	return n.Admit(h, &Admission{Key: n.key, Slot: n.slot, Rate: rate, Tokens: tokens, Now: At(time.Now())})
 }
 
-// storm has all nodes try for a time and counts what came of it.
+// storm has all nodes try for a while and counts the outcomes.
 type storm struct {
 	admitted, refused, other atomic.Int64
 	slowest                  atomic.Int64 // ns
@@ -118,8 +118,8 @@ func eventually(t testing.TB, what string, within time.Duration, met func() bool
 	t.Fatalf("not within %s: %s", within, what)
 }
 
-// "Two nodes, a limit of 200: 400 requests passed." Small limits, one call a
-// request; counted in a day, which does not refill, they come out exactly.
+// "Two nodes, a limit of 200: 400 requests passed." Small limits, one call a request.
+// They are counted in a day, which does not refill, so they are exact.
 func TestNodesTogetherAdmitExactlyTheLimit(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t)
@@ -140,8 +140,8 @@ func TestNodesTogetherAdmitExactlyTheLimit(t *testing.T) {
 	}
 }
 
-// In a cluster the windows of a request lie in one slot, those of different
-// accounts in different ones.
+// In a cluster the windows of a request are in one slot, those of different accounts in
+// different ones.
 func TestLongNodesShareLimitsThroughACluster(t *testing.T) {
 	t.Parallel()
 	cluster := servers.StartCluster(t)
@@ -185,8 +185,8 @@ func TestLongNodesShareLimitsThroughACluster(t *testing.T) {
 	}
 }
 
-// Large limits are taken in slices: what a node took and did not spend must come
-// back, or the last permits of a limit are never sold.
+// Large limits are taken in slices. Unspent permits of a node must return, or the last
+// permits of a limit are never sold.
 func TestSlicesAddUpToTheLimit(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
@@ -231,7 +231,7 @@ func TestARequestWithoutMoneyGivesItsPermitBack(t *testing.T) {
 	})
 }
 
-// A request that counts as four takes four permits of what all nodes share, or none.
+// A request that counts as four takes four shared permits, or none.
 func TestSeveralPermitsAreTakenTogether(t *testing.T) {
 	t.Parallel()
 	redis := servers.StartRedis(t)
@@ -256,7 +256,7 @@ func TestSeveralPermitsAreTakenTogether(t *testing.T) {
 	}
 	var h Hold
 	for i := range 2 {
-		eventually(t, "what a refused request had taken is back", 60*time.Second, func() bool {
+		eventually(t, "the units of a refused request are back", 60*time.Second, func() bool {
 			return nodes[i].try(&h, rate, 0).Code == Admitted
 		})
 		h.Void(At(time.Now()))
@@ -267,8 +267,8 @@ func TestSeveralPermitsAreTakenTogether(t *testing.T) {
 	}
 }
 
-// The estimate of tokens is far too high; what was not used must be free again
-// for the other node.
+// The estimate of tokens is far too high. The unused tokens must be free again for the
+// other node.
 func TestTokensAreCorrectedForAllNodes(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t)
@@ -283,7 +283,7 @@ func TestTokensAreCorrectedForAllNodes(t *testing.T) {
 		t.Fatalf("the other node admits beyond the limit: %+v", d)
 	}
 	h.Settle(Settlement{Model: "model", Status: 200, Now: At(time.Now()), Tokens: 100})
-	eventually(t, "the other node may use what was not used", time.Minute, func() bool {
+	eventually(t, "the other node may use the unused tokens", time.Minute, func() bool {
 		return nodes[1].try(&other, rate, 9000).Code == Admitted
 	})
 	var q window.Quota
@@ -295,7 +295,7 @@ func TestTokensAreCorrectedForAllNodes(t *testing.T) {
 }
 
 // "One node says 499 requests are left, the next one 100."
-func TestHeadersTellWhatAllNodesHaveLeft(t *testing.T) {
+func TestHeadersCountAllNodes(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t)
 	nodes := startNodes(t, 2, server.Addr, config.Limits{})

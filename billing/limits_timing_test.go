@@ -12,9 +12,9 @@ import (
 	"farebox/config"
 )
 
-// BenchmarkSharedAdmit is an admission and its end with limits in Redis: with
-// small limits, where every request asks, and with large ones, which are
-// taken in slices. CPU is that of this process, without Redis; its own is beside it.
+// BenchmarkSharedAdmit is an admission and its end with limits in Redis: with small
+// limits, where every request asks, and with large ones, which are taken in slices. CPU
+// is that of this process; Redis's is reported beside it.
 func BenchmarkSharedAdmit(b *testing.B) {
 	for _, c := range []struct {
 		name    string

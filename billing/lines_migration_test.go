@@ -16,19 +16,19 @@ import (
 	"farebox/config"
 )
 
-// loadedStores are ledgers as farebox of schemas 3 and 4 left them under load,
-// ended by kill -9: text with and without cache prices, embeddings, pictures,
-// credits and a free model, paid in three currencies; some requests have their
-// detail in the store, some only their charge, some are in the journal alone,
-// and some were under way, with and without progress. Beside each ledger is
-// what that farebox itself said of a copy of it (told), and its backup of that.
+// loadedStores are ledgers as farebox of schemas 3 and 4 left them under load, ended by
+// kill -9: text with and without cache prices, embeddings, pictures, credits and a free
+// model, paid in three currencies. Some requests have their detail in the store, some
+// only their charge, some are in the journal alone, and some were under way, with and
+// without progress. Beside each ledger are that farebox's reports of a copy (told), and
+// its backup of the copy.
 var loadedStores = []string{"ledger-loaded-schema3.tar.gz", "ledger-loaded-schema4.tar.gz"}
 
-// loadedAt is when they are looked at, a day after their load began.
+// loadedAt is the time of the reports, a day after the load began.
 func loadedAt() time.Time { return time.UnixMicro(1_795_190_400_000_000).Add(26 * time.Hour) }
 
 // "After the update my invoices of last month were other ones."
-func TestLoadedLedgersComeForwardWithWhatWasSold(t *testing.T) {
+func TestLoadedLedgersKeepTheirSales(t *testing.T) {
 	for _, name := range loadedStores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +71,7 @@ func restored(t *testing.T, dir string, o Options) Options {
 	return o
 }
 
-// tellsOf compares everything that reports say with what was told before.
+// tellsOf compares all reports with their earlier text.
 func (f *fixture) tellsOf(dir, told string) {
 	f.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "secrets"))
@@ -142,7 +142,7 @@ func (f *fixture) tellsOf(dir, told string) {
 	got, want := strings.Split(b.String(), "\n"), strings.Split(told, "\n")
 	for i := range min(len(got), len(want)) {
 		if got[i] != want[i] {
-			f.t.Fatalf("line %d of what reports say is\n%s\nand was\n%s", i+1, got[i], want[i])
+			f.t.Fatalf("line %d of the reports is\n%s\nand was\n%s", i+1, got[i], want[i])
 		}
 	}
 	if len(got) != len(want) {
@@ -171,7 +171,7 @@ type toldSum struct {
 }
 
 // "I set the model's type to image, and my 40 tokens had become 40 pictures."
-func TestWhatWasSoldStaysWhatItWas(t *testing.T) {
+func TestSalesKeepTheirKind(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 100*usd)
 	k, secret := f.key("a")

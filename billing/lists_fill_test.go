@@ -16,8 +16,8 @@ import (
 	"farebox/config"
 )
 
-// fullStore is a store with so many rows in every list. Half of the rows of a list are of the
-// account "big", the others of those that came with them: older ones have no more than before.
+// fullStore is a store with so many rows in every list. Half of the rows of a list belong to the
+// account "big", the others to the accounts added with them: older accounts get no more rows.
 type fullStore struct {
 	t        *testing.T
 	f        *fixture

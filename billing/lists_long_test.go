@@ -57,8 +57,8 @@ var sums = map[string][]string{
 	"report_usage": {`"by":"day"`},
 }
 
-// bounded are lists with members that not all fit together: they read the sums of some days, or
-// those of one account.
+// bounded are lists whose members cannot all be combined: they read the sums of some days, or those
+// of one account.
 var bounded = map[string][]string{
 	"liability":    {``, `"from":"MIDDLE"`, `"to":"MIDDLE"`, `"to":"2000-01-01T00:00:00Z"`},
 	"revenue":      {`"by":"key","account":"account-7"`},
@@ -126,11 +126,12 @@ func listCases(t *testing.T, words *strings.Replacer) (cases []listCase) {
 type engineUnderTest struct {
 	name string
 	desk *desk
-	// read is how much the store has read so far: rows in PostgreSQL, pages of a tree in SQLite.
+	// read returns how much the store has read so far: rows in PostgreSQL, pages of a tree in
+	// SQLite.
 	read func() int64
 }
 
-// page reads one page and gives where the next begins.
+// page reads one page and returns the cursor of the next.
 func (e *engineUnderTest) page(c *listCase, cursor string) (next string) {
 	query := c.query
 	if c.page {
@@ -149,11 +150,11 @@ func (e *engineUnderTest) page(c *listCase, cursor string) (next string) {
 	return list.Next
 }
 
-// deep is how many pages after the first one is read.
+// deep is the number of pages that are read after the first one.
 const deep = 12
 
-// reads is how much the first page reads, and the most that a later one does. Of lists with two
-// filters it reads the first page.
+// reads returns the reads of the first page, and the most of a later one. Of lists with two filters
+// it reads the first page only.
 func (e *engineUnderTest) reads(c *listCase) (first, later int64) {
 	cursor := ""
 	pages := 3
@@ -190,7 +191,7 @@ func TestLongAPageOfEveryListReadsTheSameInAFullStore(t *testing.T) {
 			if idle := e.read(); e.name == "sqlite" {
 				time.Sleep(2 * keepEvery)
 				if idle = e.read() - idle; idle > 200 {
-					t.Errorf("while nobody asks, %d pages are read in two rounds of the keeper", idle)
+					t.Errorf("without queries, %d pages are read in two rounds of the keeper", idle)
 				}
 			}
 			for _, c := range listCases(t, s.words()) {
@@ -210,7 +211,7 @@ func TestLongAPageOfEveryListReadsTheSameInAFullStore(t *testing.T) {
 	}
 }
 
-// words are the values that are not known before.
+// words replaces placeholders by values that are not known in advance.
 func (s *fullStore) words() *strings.Replacer {
 	var key string
 	if err := database(s.f.store).QueryRow("SELECT id FROM api_key WHERE no = 10").Scan(&key); err != nil {
@@ -239,21 +240,21 @@ func (s *fullStore) engines(yield func(*engineUnderTest) bool) {
 		t.Fatal(err)
 	}
 	servers.ExecAt(t, address, "VACUUM ANALYZE")
-	// PostgreSQL reads a small table whole where that is cheaper. Here it stands for a large one.
+	// PostgreSQL reads a small table whole where that is cheaper. Here it represents a large one.
 	servers.ExecAt(t, address, "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || quote_ident(current_database()) || ' SET enable_seqscan = off'; END $$")
 	shared, err := OperateShared(address, "svc")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = shared.Close() })
-	// Counting asks all connections. Opening them anew each time would take most of the time.
+	// Counting asks all connections. Opening new ones each time would take most of the time.
 	for _, db := range shared.store.(interface{ Readers() []*sql.DB }).Readers() {
 		db.SetMaxIdleConns(db.Stats().MaxOpenConnections)
 	}
 	yield(&engineUnderTest{"postgres", &desk{shared, t}, func() int64 { return rowsRead(t, shared.store) }})
 }
 
-// eachConn runs do on every connection that reads. Nobody else reads meanwhile.
+// eachConn runs do on every connection that reads. There are no other readers meanwhile.
 func eachConn(t *testing.T, s store.Store, do func(c *sql.Conn)) {
 	t.Helper()
 	for _, db := range s.(interface{ Readers() []*sql.DB }).Readers() {
@@ -274,9 +275,8 @@ func eachConn(t *testing.T, s store.Store, do func(c *sql.Conn)) {
 	}
 }
 
-// pagesRead counts the pages that all connections of SQLite have looked at since it was last called,
-// cached or not. The counters have 32 bits, so that they begin anew each time. The driver does not
-// export them.
+// pagesRead counts the pages that all connections of SQLite have read since its last call, cached or
+// not. The counters have 32 bits, so each call resets them. The driver does not export them.
 func pagesRead(t *testing.T, s store.Store) (sum int64) {
 	t.Helper()
 	eachConn(t, s, func(c *sql.Conn) {

@@ -10,8 +10,8 @@ import (
 	"farebox/billing/store"
 )
 
-// Jobs among the commands of TestLedgerDoesWhatItsModelDoes: a job is charged if and
-// only if its row is there, and given back if and only if it failed and was charged.
+// Jobs among the commands of TestLedgerAgreesWithItsModel: a job is charged if and only
+// if it has a row, and refunded if and only if it failed and was charged.
 
 // modelJob is a job whose row is there, or may come.
 type modelJob struct {
@@ -58,7 +58,7 @@ func (s *ledgerMachine) SellJob(t *rapid.T) {
 	j.sold = true
 }
 
-// charge is what a job costs of what is held.
+// charge is the cost of a job, within its hold.
 func (j *modelJob) charge() money.Parts {
 	held := j.hold.part
 	return held.Take(min(j.cost, held.Total()-j.hold.beyond))
@@ -75,11 +75,11 @@ func (s *ledgerMachine) end(j *modelJob) {
 	j.h = nil
 }
 
-// SettleJob settles or voids, which is the same: what counts is whether it was sold.
+// SettleJob settles or voids, with the same result: only the sale counts.
 func (s *ledgerMachine) SettleJob(t *rapid.T) {
 	j := s.drawJob(t, func(j *modelJob) bool { return j.h != nil })
 	if j.sold && rapid.Bool().Draw(t, "settle") {
-		// A cost beyond the hold is nothing that could be given back.
+		// A cost beyond the hold cannot be refunded.
 		s.f.settle(j.h, j.cost)
 	} else {
 		j.h.Void(s.f.clock.at())
@@ -89,7 +89,7 @@ func (s *ledgerMachine) SettleJob(t *rapid.T) {
 	s.refund(t)
 }
 
-// DropJob takes a job back while its hold is open, and says so.
+// DropJob drops a job while its hold is open, and reports it.
 func (s *ledgerMachine) DropJob(t *rapid.T) {
 	j := s.drawJob(t, func(j *modelJob) bool { return j.h != nil })
 	gone, err := s.f.Jobs().DropJob(j.row)
@@ -115,7 +115,7 @@ func (s *ledgerMachine) FailJob(t *rapid.T) {
 	s.refund(t)
 }
 
-// refund gives back, in the ledger and in the model.
+// refund refunds failed jobs, in the ledger and in the model.
 func (s *ledgerMachine) refund(t *rapid.T) {
 	if err := s.f.project.drain(); err != nil {
 		t.Fatal(err)
@@ -148,13 +148,13 @@ func (s *ledgerMachine) refund(t *rapid.T) {
 		j.failed, j.paid = false, nil
 		j.sold = false // and done with
 		if again, err := s.f.Jobs().RefundJob(j.row.ID); again != nil || err != nil {
-			t.Fatalf("given back twice: %+v (%v)", again, err)
+			t.Fatalf("refunded twice: %+v (%v)", again, err)
 		}
 	}
 	s.jobs = slices.DeleteFunc(s.jobs, func(j *modelJob) bool { return j.h == nil && !j.sold })
 }
 
-// endJobs is the next process: jobs that were sold are charged as they were prepared.
+// endJobs acts as the next process: sold jobs are charged as they were prepared.
 func (s *ledgerMachine) endJobs() {
 	for _, j := range s.jobs {
 		if j.h != nil {

@@ -13,8 +13,8 @@ import (
 	"farebox/billing/store"
 )
 
-// ledgerModel is what a ledger must do, written down as plainly as possible:
-// no buckets, no records, one map of holds and sums over all that happened.
+// ledgerModel specifies a ledger as plainly as possible: no buckets, no records, one map
+// of holds and sums over all that happened.
 type ledgerModel struct {
 	usd, bundled Nano
 	diem         map[int32]Nano // by day
@@ -29,10 +29,10 @@ type modelHold struct {
 	key  *modelKey
 	day  int32
 	part money.Parts
-	// beyond is what of part no limit was asked for: its period was over.
+	// beyond is the share of part that no limit covers, because its period was over.
 	beyond Nano
 	mark   money.Parts // of its last progress
-	rest   Nano        // of that, beyond what was held
+	rest   Nano        // of that, beyond the hold
 	told   bool
 }
 
@@ -58,7 +58,7 @@ func (m *ledgerModel) count(h *modelHold, p money.Parts, sign Nano) {
 	m.used[h.key]["usd "+period] += sign * (p[money.InBundled] + p[money.InUSD])
 }
 
-// room is what a key's limits leave.
+// room is the rest of a key's limits.
 func (m *ledgerModel) room(k *modelKey, day int32) (diem, usd Nano) {
 	period := fmt.Sprint(k.Period.Number(day))
 	diem, usd = 1<<60, 1<<60
@@ -71,8 +71,8 @@ func (m *ledgerModel) room(k *modelKey, day int32) (diem, usd Nano) {
 	return diem, usd
 }
 
-// hold decides on a hold as the specification has it: in spend order, each
-// currency as far as it goes; a key's limit ends it where it is.
+// hold decides on a hold as the specification does: in spend order, each currency as far
+// as it goes. A key's limit ends it there.
 func (m *ledgerModel) hold(k *modelKey, day int32, want, least Nano) (p money.Parts, code DenialCode) {
 	diem, usd := m.room(k, day)
 	return m.divide(m.purse(day), diem, usd, want, least)
@@ -136,7 +136,7 @@ func (s *ledgerMachine) Credit(t *rapid.T) {
 	s.m.pay(s.day())
 }
 
-// pay is what comes before anything else: while something is owed, nothing is free.
+// pay collects debt before any other step: an account with debt has no free money.
 func (m *ledgerModel) pay(day int32) {
 	purse := m.purse(day)
 	p := purse.Take(m.debt)
@@ -300,14 +300,14 @@ func (s *ledgerMachine) Reopen(t *rapid.T) {
 	s.restart(t)
 }
 
-// seldom keeps commands that take long from being most of the test.
+// seldom keeps slow commands from taking most of the test.
 func (s *ledgerMachine) seldom(t *rapid.T) {
 	if rapid.IntRange(0, 5).Draw(t, "seldom") != 0 {
 		t.Skip("not now")
 	}
 }
 
-// Crash is a kill -9: another process finds the directory as it is.
+// Crash is a kill -9: another process opens the directory as it is.
 func (s *ledgerMachine) Crash(t *rapid.T) {
 	s.seldom(t)
 	s.f.journal.Flush()
@@ -319,7 +319,7 @@ func (s *ledgerMachine) Crash(t *rapid.T) {
 	s.restart(t)
 }
 
-// restart is the next process: what was under way is charged at its last progress.
+// restart starts the next process, which charges open requests at their last progress.
 func (s *ledgerMachine) restart(t *rapid.T) {
 	s.endJobs()
 	for len(s.open) > 0 {
@@ -365,9 +365,9 @@ func (s *ledgerMachine) Check(t *rapid.T) {
 	}
 }
 
-// TestLedgerDoesWhatItsModelDoes is the one test that covers what nobody
-// thought of: any order of commands, midnights, restarts and crashes.
-func TestLedgerDoesWhatItsModelDoes(t *testing.T) {
+// TestLedgerAgreesWithItsModel compares the ledger with its model over random orders of
+// commands, midnights, restarts and crashes.
+func TestLedgerAgreesWithItsModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &ledgerMachine{f: &fixture{t: t, clock: newTestClock()}}

@@ -12,7 +12,7 @@ import (
 type cluster struct {
 	t     *testing.T
 	db    *fakeStore
-	skew  atomic.Int64 // what the store's clock is ahead
+	skew  atomic.Int64 // how far the store's clock is ahead
 	dirs  []string
 	nodes []*Ledger
 	conns []*fakeConn
@@ -99,7 +99,7 @@ func (c *cluster) kill(i int) {
 	c.nodes[i] = nil
 }
 
-// cut takes a node's connection away; heal gives it back.
+// cut takes a node's connection away; heal restores it.
 func (c *cluster) cut(i int) {
 	f := func(string) (bool, bool) { return true, false }
 	c.conns[i].cut.Store(&f)
@@ -107,7 +107,7 @@ func (c *cluster) cut(i int) {
 
 func (c *cluster) heal(i int) { c.conns[i].cut.Store(nil) }
 
-// account makes an account with a key, as node 0 does, and gives the secret.
+// account makes an account with a key on node 0, and returns the secret.
 func (c *cluster) account(amount Nano, adjust ...func(*NewKey)) (id string, secret []byte) {
 	c.t.Helper()
 	l := c.nodes[0]
@@ -158,7 +158,7 @@ func settleNow(h *Hold, cost Nano) (Nano, Nano) {
 	return h.Settle(Settlement{Cost: cost, Status: 200, Now: At(time.Now())})
 }
 
-// eventually waits for what the nodes do by themselves.
+// eventually waits for a result of the nodes' background work.
 func (c *cluster) eventually(what string, is func() bool) {
 	c.t.Helper()
 	const limit = 60 * time.Second
@@ -202,7 +202,7 @@ func (c *cluster) money(account uint32) (m fakeMoney) {
 	return m
 }
 
-// debt is what became debt of an account, and what of it is paid.
+// debt returns the incurred and the paid debt of an account.
 func (c *cluster) debt(account uint32) (d fakeDebt) {
 	c.db.mu.Lock()
 	defer c.db.mu.Unlock()

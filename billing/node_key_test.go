@@ -32,7 +32,7 @@ func TestRevocationReachesEveryNode(t *testing.T) {
 	}
 }
 
-// A key that somebody tried before it was made works as soon as it is.
+// A key that was tried before its creation works as soon as it exists.
 func TestNewKeyIsFoundOnEveryNode(t *testing.T) {
 	c := newCluster(t, 2)
 	id, _ := c.account(usd)
@@ -133,9 +133,9 @@ func TestKeyLimitIsOneForAllNodes(t *testing.T) {
 	c.audit()
 }
 
-// "I renamed my key, and it refused what it had let through": what is on its way
-// back to the store because a key changed counts until the store has it, and a
-// change of something else sends nothing back.
+// "I renamed my key, and it refused what it had let through": money on its way back to
+// the store after a key change counts until the store has it. Other changes send nothing
+// back.
 func TestChangingAKeyHidesNothingOfItsLimits(t *testing.T) {
 	for name, change := range map[string]func(*store.KeyRow){
 		"what it is called": func(k *store.KeyRow) { k.Description = "another" },

@@ -10,10 +10,10 @@ import (
 	"farebox/billing/store"
 )
 
-// "I limited a key while a long stream of it ran, and together they spent more
-// than the limit": what a hold from before the limit does not use was never
-// taken out of the limit, so none of it goes back there.
-func TestHoldFromBeforeALimitGivesNoneOfItBack(t *testing.T) {
+// "I limited a key while a long stream of it ran, and together they spent more than the
+// limit": the unused rest of a hold from before the limit was never taken out of it, so
+// none of it returns there.
+func TestHoldFromBeforeALimitReturnsNoneOfIt(t *testing.T) {
 	c := newCluster(t, 2, func(c *cluster) { c.times.recall = 300 * time.Millisecond })
 	_, secret := c.account(100 * usd)
 	k, other := c.lookup(0, secret), c.lookup(1, secret)
@@ -45,8 +45,8 @@ func TestHoldFromBeforeALimitGivesNoneOfItBack(t *testing.T) {
 	c.audit()
 }
 
-// A limit of which a hold took its part is gone, and comes back: what the hold
-// did not use belongs to the limit again.
+// A limit is removed during a hold and then restored: the unused rest of the hold belongs
+// to the limit again.
 func TestRestOfAHoldReturnsToALimitThatWasRemoved(t *testing.T) {
 	c := newCluster(t, 1, func(c *cluster) { c.times.recall = 300 * time.Millisecond })
 	_, secret := c.account(100*usd, func(n *NewKey) { n.LimitUSD = nano(10 * usd) })
@@ -109,7 +109,7 @@ func TestJournalOfAnotherStoreIsNotApplied(t *testing.T) {
 	}
 }
 
-// lateStore lets something happen between an update and its answer.
+// lateStore runs a function between an update and its answer.
 type lateStore struct {
 	store.Store
 	late func(row store.KeyRow)
@@ -124,8 +124,8 @@ func (s *lateStore) UpdateKey(row *store.KeyRow) error {
 	return err
 }
 
-// "Two admins lowered a limit at the same time on two nodes; one node kept the
-// higher one until its restart": what was overtaken on its way does not count.
+// "Two admins lowered a limit at the same time on two nodes; one node kept the higher one
+// until its restart": an update that a newer one overtook does not count.
 func TestOvertakenUpdateOfAKeyDoesNotStay(t *testing.T) {
 	t.Parallel()
 	db := &lateStore{}
@@ -147,7 +147,7 @@ func TestOvertakenUpdateOfAKeyDoesNotStay(t *testing.T) {
 		if err := db.Store.UpdateKey(&row); err != nil {
 			t.Error(err)
 		}
-		eventually(t, "the feed tells of it", time.Minute, func() bool { return limit() == usd })
+		eventually(t, "the feed has the change", time.Minute, func() bool { return limit() == usd })
 	}
 	if _, err := f.Accounts().UpdateKey(k.Account, k.ID, KeyChange{USD: &money.Limit{Set: true, Amount: 50 * usd}}); err != nil {
 		t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"farebox/config"
 )
 
-// "Two nodes spent the same last dollar", "the last cents were on the other
-// node and my request was refused": as many holds are admitted as there is
-// money for, on whichever node it was.
+// "Two nodes spent the same last dollar", "the last cents were on the other node and my
+// request was refused": holds are admitted up to the account's money, on whichever node
+// it is.
 func TestLastDollarOnThreeNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -60,8 +60,8 @@ func TestLastDollarOnThreeNodes(t *testing.T) {
 	}
 }
 
-// Money that flows: charges below and beyond the hold, extensions, voids, three
-// currencies, on three nodes, until nothing is left.
+// Money moves: charges below and beyond the hold, extensions, voids, three currencies, on
+// three nodes, until nothing is left.
 func TestThreeNodesSpendAnAccountToNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -107,9 +107,9 @@ func TestThreeNodesSpendAnAccountToNothing(t *testing.T) {
 	}
 }
 
-// "The stream overran its hold by 7, the account had 5 more on the other node,
-// and kept them": what there is pays for it, wherever it is.
-func TestOverrunTakesWhatOtherNodesHave(t *testing.T) {
+// "The stream overran its hold by 7, the account had 5 more on the other node, and kept
+// them": the account's money pays for it, on whichever node it is.
+func TestOverrunTakesMoneyOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, func(c *cluster) { c.times.idle = time.Hour })
 	_, secret := c.account(10 * usd)
@@ -127,7 +127,7 @@ func TestOverrunTakesWhatOtherNodesHave(t *testing.T) {
 	c.audit()
 }
 
-// Where there is plenty, no request may wait for the network.
+// With plenty of money, no request may wait for the network.
 func TestPlentyNeedsNoNetwork(t *testing.T) {
 	c := newCluster(t, 2, func(c *cluster) {
 		c.times.keep, c.times.poll, c.times.beat = time.Hour, time.Hour,
@@ -176,7 +176,7 @@ func TestCreditReachesEveryNode(t *testing.T) {
 	}
 	c.eventually("the other node sees that it is held", func() bool {
 		b, _, _ := c.lookup(0, secret).Balance()
-		return b == 5*usd // what another node holds may still come back
+		return b == 5*usd // money at another node may still come back
 	})
 	settleNow(&h, 5*usd)
 	if err := c.nodes[1].project.drain(); err != nil {
@@ -190,8 +190,8 @@ func TestCreditReachesEveryNode(t *testing.T) {
 	})
 }
 
-// The floor counts all that the account has, wherever it is (addendum 19.2).
-func TestFloorCountsWhatOtherNodesHave(t *testing.T) {
+// The floor counts all money of the account, on whichever node it is (addendum 19.2).
+func TestFloorCountsMoneyOfOtherNodes(t *testing.T) {
 	c := newCluster(t, 2)
 	for _, l := range c.nodes {
 		l.Configure(&config.Config{Billing: config.Billing{MinimumBalance: usd}})
@@ -215,7 +215,7 @@ func TestFloorCountsWhatOtherNodesHave(t *testing.T) {
 	})
 }
 
-// Money that is not needed does not stay where it was needed once.
+// Leases that are not needed return.
 func TestIdleLeasesGoBack(t *testing.T) {
 	c := newCluster(t, 2)
 	_, secret := c.account(10 * usd)
@@ -224,7 +224,7 @@ func TestIdleLeasesGoBack(t *testing.T) {
 	admitOn(k, &h, 5*usd, 5*usd)
 	settleNow(&h, usd)
 	c.eventually("the rest is back", func() bool { return c.money(1).avail == 9*usd })
-	c.eventually("nobody looks after it", func() bool {
+	c.eventually("the account leaves the queue", func() bool {
 		c.nodes[0].node.queue.mu.Lock()
 		defer c.nodes[0].node.queue.mu.Unlock()
 		return len(c.nodes[0].node.queue.active) == 0
@@ -232,7 +232,7 @@ func TestIdleLeasesGoBack(t *testing.T) {
 	c.audit()
 }
 
-// The local clock may be anywhere; days are the store's.
+// The local clock may be wrong; days are the store's.
 func TestWrongLocalClockMovesNoDay(t *testing.T) {
 	var local atomic.Int64
 	c := newCluster(t, 1, func(c *cluster) {
@@ -273,7 +273,8 @@ func TestWrongLocalClockMovesNoDay(t *testing.T) {
 	c.audit()
 }
 
-// Each day's allowance once, the old day's rest gone, wherever it was leased.
+// Each day's allowance is granted once, and the rest of the previous day's expires on
+// every node.
 func TestDIEMOfTheDayOnTwoNodes(t *testing.T) {
 	c := newCluster(t, 2)
 	c.db.daily[1] = 4 * usd
@@ -313,8 +314,8 @@ func TestDIEMOfTheDayOnTwoNodes(t *testing.T) {
 	})
 }
 
-// "I was refused while my money was on its way from one place to another":
-// what a node gives back counts until the store has it.
+// "I was refused while my money was on its way from one place to another": returned money
+// counts on the node until the store has it.
 func TestMoneyOnItsWayBackIsNotGone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
@@ -346,9 +347,9 @@ func TestMoneyOnItsWayBackIsNotGone(t *testing.T) {
 	}
 }
 
-// "I was refused for what the store had said before I paid in": an answer that
-// came at the second try is as old as the first, and a step that failed stays
-// failed for those who waited for it, even if the store is back before they look.
+// "I was refused for what the store had said before I paid in": an answer to the second
+// try is as old as the first try. A failed step stays failed for its waiters, even if the
+// store is back before they look.
 func TestLateAnswersAreNotTakenForNews(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, func(c *cluster) {
@@ -379,7 +380,7 @@ func TestLateAnswersAreNotTakenForNews(t *testing.T) {
 		t.Fatal("the store does not answer")
 	}
 	if from := a.sources(k, 10*usd); from.reach < 10*usd {
-		t.Errorf("%s can be had of the 10 USD that were paid in before the answer came", from.reach)
+		t.Errorf("%s can be had of the 10 USD that were paid in before the answer", from.reach)
 	}
 	a.wait(k, -10*usd)
 }

@@ -18,14 +18,14 @@ import (
 
 var simulationSeed = flag.Uint64("simulation.seed", 0, "run this seed of the simulation only")
 
-// simulation runs nodes on a shared store in one goroutine, with one clock:
-// what happens, in which order and what fails follows from the seed alone.
+// simulation runs nodes on a shared store in one goroutine, with one clock. The seed
+// alone decides the events, their order and the failures.
 type simulation struct {
 	t        *testing.T
 	seed     uint64
 	rnd      *rand.Rand
 	db       *fakeStore
-	now      atomic.Int64 // of the store, Unix ns; what the nodes keep beside their ledger looks at it, too
+	now      atomic.Int64 // of the store, Unix ns; also the nodes' Options.Clock
 	nodes    []*simNode
 	secrets  [][]byte
 	granted  Nano // credited so far
@@ -118,7 +118,7 @@ func (s *simulation) open(i int) {
 	}}[0])
 }
 
-// others is what the other nodes do while one waits.
+// others advances the other nodes while one waits.
 func (s *simulation) others(n *simNode) {
 	s.now.Add(int64(20 * time.Millisecond))
 	for _, o := range s.nodes {
@@ -274,8 +274,7 @@ func (s *simulation) resolve(n *simNode) {
 	s.short += short
 }
 
-// kill ends a node; what it had under way is charged at its last progress when
-// it comes back.
+// kill ends a node. Its open requests are charged at their last progress when it returns.
 func (s *simulation) kill(n *simNode) {
 	n.journal.Flush()
 	n.node.work.Close()
@@ -299,7 +298,7 @@ func (s *simulation) kill(n *simNode) {
 	n.holds, n.Ledger = nil, nil
 }
 
-// check compares after every step what holds at any time.
+// check verifies the invariants after every step.
 func (s *simulation) check() {
 	for _, fault := range s.db.check() {
 		s.fail("%s", fault)
@@ -322,7 +321,7 @@ func (s *simulation) fail(format string, args ...any) {
 	s.t.Fatalf("seed %d: %s\nafter %v", s.seed, fmt.Sprintf(format, args...), s.trace[max(0, len(s.trace)-40):])
 }
 
-// finish brings everything to rest and recounts it.
+// finish ends all requests and recounts.
 func (s *simulation) finish() {
 	for i, n := range s.nodes {
 		if n.Ledger == nil {
@@ -335,7 +334,7 @@ func (s *simulation) finish() {
 			s.resolve(n)
 		}
 	}
-	// What one node gives back pays what another has heard is owed, and so on.
+	// Money that one node returns pays debt that another has heard of, and so on.
 	for range 6 {
 		for i, n := range s.nodes {
 			if _, err := n.node.beat(); err != nil {
@@ -380,7 +379,7 @@ func (s *simulation) finish() {
 	}
 	s.checkLimits()
 	if !s.released && s.db.late != 0 {
-		s.fail("%d came late although no lease was taken back", s.db.late)
+		s.fail("%d was late although no lease was taken back", s.db.late)
 	}
 	for i, n := range s.nodes {
 		if err := n.Close(); err != nil {
@@ -389,13 +388,12 @@ func (s *simulation) finish() {
 	}
 	s.check()
 	if left := s.leased(); left != 0 {
-		s.fail("%d is leased to nobody", left)
+		s.fail("%d is still leased", left)
 	}
 }
 
-// checkLimits says whether a key was charged more in a period than its highest
-// limit in all the time. When leases were taken back, two nodes may have had the
-// same part of it.
+// checkLimits reports whether a key was charged more in a period than its highest limit
+// ever. When leases were taken back, two nodes may have had the same part of it.
 func (s *simulation) checkLimits() {
 	charged := map[fakeQuota]Nano{}
 	for id, n := range s.db.used {
@@ -414,8 +412,8 @@ func (s *simulation) checkLimits() {
 	}
 }
 
-// TestSimulatedNodes lets everything go wrong at once, in orders nobody thought
-// of: lost calls and answers, clocks that run apart, midnights, kills, releases.
+// TestSimulatedNodes combines all faults in random orders: lost calls and answers, clocks
+// that run apart, midnights, kills, releases.
 func TestSimulatedNodes(t *testing.T) { simulateNodes(t, 3*time.Second) }
 
 func TestLongSimulatedNodes(t *testing.T) { simulateNodes(t, 6*time.Second) }

@@ -58,7 +58,7 @@ func TestKilledNodeAdoptsItsLeases(t *testing.T) {
 	other := c.lookup(1, secret)
 	var h Hold
 	if d := admitOn(other, &h, 10*usd, 10*usd); d.Code != InsufficientBalance {
-		t.Errorf("what a dead node has leased was spent again: %d", d.Code)
+		t.Errorf("leases of a dead node were spent again: %d", d.Code)
 	}
 	c.open(0)
 	if d := admitOn(other, &h, 7*usd, 7*usd); d.Code != Admitted {
@@ -71,8 +71,8 @@ func TestKilledNodeAdoptsItsLeases(t *testing.T) {
 	}
 }
 
-// "The operator released a node that was only cut off": its charges come late,
-// and what it had is not spent twice beyond them.
+// "The operator released a node that was only cut off": its charges come late, and its
+// leases are not spent twice beyond them.
 func TestReleasedNodeBooksItsChargesLate(t *testing.T) {
 	c := newCluster(t, 2, func(c *cluster) { c.times.recall = 700 * time.Millisecond })
 	_, secret := c.account(10 * usd)
@@ -89,7 +89,7 @@ func TestReleasedNodeBooksItsChargesLate(t *testing.T) {
 	var h Hold
 	other := c.lookup(1, secret)
 	if d := admitOn(other, &h, 6*usd, 6*usd); d.Code != Admitted {
-		t.Fatalf("what was released cannot be spent: %d", d.Code)
+		t.Fatalf("released money cannot be spent: %d", d.Code)
 	}
 	c.eventually("node b keeps no more than it holds", func() bool {
 		a := other.Account
@@ -101,7 +101,8 @@ func TestReleasedNodeBooksItsChargesLate(t *testing.T) {
 	})
 	c.heal(0)
 	c.eventually("node a counts its leases anew", func() bool {
-		// Before the store's lock: a recount asks the store with the account's held.
+		// Before the store's lock: a recount holds the account's lock while it asks the
+		// store.
 		granted := open.Granted()
 		c.db.mu.Lock()
 		defer c.db.mu.Unlock()
@@ -119,8 +120,8 @@ func TestReleasedNodeBooksItsChargesLate(t *testing.T) {
 	}
 }
 
-// relaxed: any node takes back what a node has that is gone for long, and the
-// gone one has stopped before.
+// relaxed: any node reclaims the leases of a node that is gone for long. The gone node
+// has stopped spending before that.
 func TestRelaxedNodesReclaimAfterGrace(t *testing.T) {
 	c := newCluster(t, 2, func(c *cluster) {
 		c.opts = func(o *Options) { o.Leases = config.Leases{Reclaim: "relaxed", Grace: 200 * time.Millisecond} }
@@ -146,7 +147,7 @@ func TestRelaxedNodesReclaimAfterGrace(t *testing.T) {
 		t.Error("a node without a session calls itself healthy")
 	}
 	settleNow(&all, 9*usd)
-	c.eventually("what node b did not use is back", func() bool { return c.money(1).avail == usd })
+	c.eventually("the rest of node b is back", func() bool { return c.money(1).avail == usd })
 	c.heal(0)
 	c.eventually("node a is back", func() bool { return c.nodes[0].Healthy() == nil })
 	c.audit()
@@ -179,7 +180,7 @@ func TestSecondProcessOfANodeFencesTheFirst(t *testing.T) {
 	}
 }
 
-// P4: the store is away. What is leased is spent, the rest waits, nothing is lost.
+// P4: the store is away. Leased money is spent, other requests wait, nothing is lost.
 func TestStoreAwayWhileAdmitting(t *testing.T) {
 	c := newCluster(t, 2, func(c *cluster) { c.times.ask = 200 * time.Millisecond })
 	_, secret := c.account(10 * usd)
@@ -282,9 +283,9 @@ func TestLostAnswersOfTheStore(t *testing.T) {
 	}
 }
 
-// "One poor account kept PostgreSQL busy": the store told of money that it did
-// not grant, and the node asked for it again and again without a pause.
-func TestWhatIsNotGrantedIsAskedForAtAPace(t *testing.T) {
+// "One poor account kept PostgreSQL busy": the store reported money that it did not
+// grant, and the node asked for it again and again without a pause.
+func TestUngrantedMoneyIsRequestedAtAPace(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, func(c *cluster) { c.times.recall = time.Second })
 	_, secret := c.account(10 * usd)
@@ -313,10 +314,9 @@ func TestWhatIsNotGrantedIsAskedForAtAPace(t *testing.T) {
 	}
 }
 
-// "I was refused with ten dollars on my account": on a store so busy that each answer
-// takes longer than others are asked for what they have, what is leased to nobody is
-// asked for again all the same.
-func TestSlowAnswersDoNotHideWhatIsLeasedToNobody(t *testing.T) {
+// "I was refused with ten dollars on my account": on a busy store each answer takes
+// longer than a recall. The node still asks again for unleased money.
+func TestSlowAnswersDoNotHideUnleasedMoney(t *testing.T) {
 	t.Parallel()
 	var now atomic.Int64
 	now.Store(1)
@@ -331,7 +331,7 @@ func TestSlowAnswersDoNotHideWhatIsLeasedToNobody(t *testing.T) {
 			asked++
 			now.Add(int64(2 * time.Second))
 			c.db.mu.Lock()
-			c.db.stingy = asked < 3 // somebody else took it, and gave it back
+			c.db.stingy = asked < 3 // another node took it, and returned it
 			c.db.mu.Unlock()
 		}
 		return false, false

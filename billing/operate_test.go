@@ -7,7 +7,7 @@ import (
 	"farebox/billing/store"
 )
 
-// Operations as calls on the ledger, for tests that operate it all the time.
+// Operations as calls on the ledger, for tests that call them often.
 
 func (l *Ledger) CreateAccount(name string) (Account, error) { return Do(l, CreateAccount{Name: name}) }
 

@@ -285,7 +285,7 @@ func TestControlSocketIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := All(op, ListAccounts{}); err != nil {
-		t.Errorf("after connections were given back: %v", err)
+		t.Errorf("after connections were released: %v", err)
 	}
 	done := make(chan error)
 	go func() { done <- f.Close() }()
@@ -303,7 +303,7 @@ func TestControlSocketIsBounded(t *testing.T) {
 	f.open()
 }
 
-// FuzzControl: whatever stands in a line, it is answered and nothing breaks.
+// FuzzControl sends any line: each gets an answer and nothing breaks.
 func FuzzControl(f *testing.F) {
 	l, err := Open(Options{Dir: f.TempDir(), Brand: "svc", idle: true})
 	if err != nil {
@@ -380,7 +380,7 @@ func TestACommandBesideOlderNodesIsRefused(t *testing.T) {
 	}
 }
 
-// Each operation has a name, a query and a right of its own, and what a query of an unknown type asks is refused.
+// Each operation has its own name, query and right, and queries of unknown types are refused.
 func TestTableOfOperations(t *testing.T) {
 	names := map[string]bool{}
 	for _, o := range operations {
@@ -388,7 +388,7 @@ func TestTableOfOperations(t *testing.T) {
 			t.Errorf("%s of %s with right %d", o.name, o.query, o.right)
 		}
 		names[o.name] = true
-		// Whatever changes something is not for those who may only list.
+		// Operators who may only list cannot call an operation that changes something.
 		if o.mode&change != 0 && (o.right == MayList || o.method == "GET") || !strings.HasPrefix(o.path, "/") {
 			t.Errorf("%s is %s %s for the role %s", o.name, o.method, o.path, o.right)
 		}

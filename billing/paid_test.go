@@ -2,8 +2,8 @@ package billing
 
 import "testing"
 
-// A share of its own belongs to who ever paid, whatever is left of the money, and
-// survives a restart.
+// An account that ever paid has a share of its own, whatever its balance, also after a
+// restart.
 func TestAnAccountThatWasEverCreditedIsPaid(t *testing.T) {
 	for name, credit := range map[string]func(f *fixture){
 		"USD":          func(f *fixture) { f.credit("a", USD, usd) },

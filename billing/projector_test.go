@@ -18,8 +18,8 @@ import (
 	"farebox/billing/store"
 )
 
-// faultyStore fails as a database can: before it did anything, or after, so
-// that only the answer is lost.
+// faultyStore fails as a database can: before a call, or after it, so that only the
+// answer is lost.
 type faultyStore struct {
 	store.Store
 	before, after atomic.Bool
@@ -68,8 +68,8 @@ func (f *fixture) spend(k *Key, n int, cost Nano) {
 	}
 }
 
-// breathe keeps the writers of a test, which do nothing else, from running away
-// from the projection: whoever waits for that would wait longer each time.
+// breathe keeps the writers of a test, which do nothing else, from running away from the
+// projection: each wait for it would take longer.
 func (f *fixture) breathe() {
 	for f.Stats().JournalLag > 2000 {
 		time.Sleep(time.Millisecond)
@@ -110,7 +110,7 @@ func TestTrafficGoesOnWhileTheStoreIsAway(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	for f.Healthy() == nil {
 		if time.Now().After(deadline) {
-			t.Fatal("nobody says that the store is away")
+			t.Fatal("Healthy does not report that the store is away")
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -148,8 +148,8 @@ func TestCloseWithoutStoreKeepsTheJournal(t *testing.T) {
 	}
 }
 
-// The detail of requests is put off while there is much to do, and is complete
-// in the end; the journal keeps what it needs for that.
+// Under load the detail of requests is postponed. It is complete in the end: the journal
+// keeps the records for it.
 func TestDetailIsPutOffAndNeverLost(t *testing.T) {
 	var store *faultyStore
 	f := openLedger(t, withFaults(&store), func(o *Options) { o.segmentSize = 8 << 10 })
@@ -340,7 +340,8 @@ func TestAuditFindsDrift(t *testing.T) {
 	}
 }
 
-// A store of a later version, or with a broken disk under it, is refused in words.
+// A store of a later version, or with a broken disk under it, is refused with a clear
+// message.
 func TestNewerStoreIsRefused(t *testing.T) {
 	f := openLedger(t)
 	if _, err := database(f.store).Exec(fmt.Sprintf("PRAGMA user_version = %d", store.Version+1)); err != nil {

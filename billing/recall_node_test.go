@@ -9,8 +9,8 @@ import (
 )
 
 // "I had five dollars, sent one request after the other, and every thirtieth was
-// refused": the money was at another node, which answered later than the first
-// one waited. The same with what a key's limit leaves, and with lowered caps.
+// refused": the money was at another node, which answered later than the first one
+// waited. The same holds for the rest of a key's limit and for lowered caps.
 func TestLongMoneyOfOtherNodesIsFoundOnABusyMachine(t *testing.T) {
 	findsMoney(t, 3, servers.Campaign(30))
 }
@@ -39,8 +39,8 @@ func findsMoney(t *testing.T, nodes, calls int) {
 	auditNodes(t, l)
 }
 
-// sequentially sends one request after the other to nodes in turn. Before the
-// last one exactly as much is there as it holds.
+// sequentially sends one request after the other to nodes in turn. Before the last one
+// the balance is exactly its hold.
 func sequentially(t *testing.T, nodes []*Ledger, secret []byte, calls int) {
 	servers.KeepBusy(t)
 	var keys []*Key

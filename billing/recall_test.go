@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// "I was told that I had no money, and it was at a node that nobody could reach":
-// while a node with a session has leases and does not answer, nobody knows.
+// "I was told that I had no money, and it was at a node that nobody could reach": while a
+// node with a session has leases and does not answer, the balance is unknown.
 func TestNodeThatDoesNotAnswerARecallIsNotTakenForPoor(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, func(c *cluster) { c.times.recall = 300 * time.Millisecond })
@@ -26,7 +26,7 @@ func TestNodeThatDoesNotAnswerARecallIsNotTakenForPoor(t *testing.T) {
 		t.Errorf("answered %+v", d)
 	}
 	if d := admitOn(other, &lowered, 8*usd, usd/10); d.Code != Admitted {
-		t.Errorf("what is here is refused with %d", d.Code)
+		t.Errorf("money on this node is refused with %d", d.Code)
 	}
 	settleNow(&lowered, 0)
 	c.heal(0)
@@ -78,7 +78,7 @@ func TestRecallsOfAPoorAccountAreRare(t *testing.T) {
 	}
 	settleNow(&h, usd)
 	if d := admitOn(poor, &h, 9*usd, 9*usd); d.Code != Admitted {
-		t.Errorf("what the other node had is refused with %d", d.Code)
+		t.Errorf("money of the other node is refused with %d", d.Code)
 	}
 	settleNow(&h, usd)
 	c.audit()
@@ -86,7 +86,7 @@ func TestRecallsOfAPoorAccountAreRare(t *testing.T) {
 
 // "There were five dollars, two requests of four came at once, and both were
 // refused": each node had a part of the money and waited for the other's.
-func TestOneOfTwoNodesGetsWhatBothWaitFor(t *testing.T) {
+func TestOneOfTwoWaitingNodesGetsTheMoney(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	_, secret := c.account(5 * usd)
@@ -119,9 +119,9 @@ func TestOneOfTwoNodesGetsWhatBothWaitFor(t *testing.T) {
 	c.audit()
 }
 
-// "The cap of my stream was lowered with ninety dollars of my key's limit left":
-// of the limit this node had leased little, and asks for more as the stream grows.
-func TestReachCountsWhatOtherNodesHaveOfALimit(t *testing.T) {
+// "The cap of my stream was lowered with ninety dollars of my key's limit left": this
+// node had leased little of the limit, and asks for more as the stream grows.
+func TestReachCountsLimitsAtOtherNodes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	_, secret := c.account(100*usd, func(n *NewKey) { n.LimitUSD = nano(90 * usd) })

@@ -114,8 +114,7 @@ func TestUnknownKeyIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// A key that was made elsewhere in the store is found at its first use, by all
-// callers as the same Key.
+// All callers get the same Key at the first use of a key that another node created.
 func TestFirstUsesAtOnceFindOneKey(t *testing.T) {
 	var db *countingStore
 	f := openLedger(t, countReads(&db))
@@ -229,7 +228,7 @@ func (f *fixture) replace(k *Key, change func(*store.KeyRow)) *Key {
 	}
 	change(row)
 	if row.RevokedUs != 0 {
-		// What is revoked leaves memory, and then the store is asked.
+		// A revoked key leaves memory, and then the store is asked.
 		if err := f.store.RevokeKey(row.No, row.RevokedUs); err != nil {
 			f.t.Fatal(err)
 		}
@@ -264,7 +263,7 @@ func TestChangedLimitForgetsNothingThatWasUsed(t *testing.T) {
 	if found, err := f.Lookup([]byte(secret)); err != nil || found != next || found.Description != "larger" {
 		t.Fatalf("the key is found as %+v, %v", found, err)
 	}
-	// Who looked the key up before the change is bound by the new limit, too.
+	// The new limit also binds a key that was looked up before the change.
 	for _, key := range []*Key{k, next} {
 		admits(KeyLimitUSD, key, 2*usd+1)
 		admits(Admitted, key, 2*usd)
@@ -278,7 +277,7 @@ func TestChangedLimitForgetsNothingThatWasUsed(t *testing.T) {
 	admits(Admitted, next, 100*usd)
 	f.Admit(&h, f.ask(k, 10*usd))
 	f.settle(&h, 10*usd)
-	// A limit that comes back, of another period: what was used without one counts.
+	// A limit returns with another period: usage without a limit counts, too.
 	f.replace(next, func(r *store.KeyRow) { r.LimitUSD, r.Period = nano(20*usd), store.Lifetime })
 	admits(KeyLimitUSD, k, 6*usd+1)
 	admits(Admitted, k, 6*usd)
@@ -291,7 +290,7 @@ func TestChangedLimitForgetsNothingThatWasUsed(t *testing.T) {
 	}
 }
 
-// A change must not lose what runs at the same moment.
+// A change must not lose requests in flight.
 func TestChangedLimitUnderTraffic(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 1000*usd)

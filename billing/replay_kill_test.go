@@ -24,9 +24,9 @@ const keyedChildDir = "FAREBOX_KEYED_CHILD"
 
 const keyedChildCost = 700
 
-// beKilledKeyed carries out requests under the keys 0, 1, 2 … from the first number
-// that it reads on standard input, with the second as the seed of its pauses, each
-// until it was answered, and tells which:
+// beKilledKeyed executes requests under the keys 0, 1, 2 … from the first number on
+// standard input, with the second as the seed of its pauses, each until it is answered,
+// and prints:
 // S key charged, R key for an answer that was kept, or U key for a write of unknown outcome.
 func beKilledKeyed(dir, redis string) {
 	o := Options{Dir: dir, Brand: "svc", segmentSize: 32 << 10, detailNow: true}
@@ -101,9 +101,9 @@ func beKilledKeyed(dir, redis string) {
 	select {}
 }
 
-// "The process was killed between sending and keeping the answer, and the
-// client tried again": every request is charged exactly once. FAREBOX_KILLS
-// rounds in the long form, 20 if not set.
+// "The process was killed between sending and keeping the answer, and the client tried
+// again": every request is charged exactly once. FAREBOX_KILLS rounds in the long form,
+// 20 if not set.
 func TestKilledProcessChargesKeyedRequestsOnce(t *testing.T) { killedKeyed(t, 5) }
 
 func TestLongKilledProcessChargesKeyedRequestsOnce(t *testing.T) {
@@ -126,7 +126,8 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	// A busy machine carries out fewer between kills, and makes more rounds instead.
+	// A busy machine executes fewer requests between kills, and makes more rounds
+	// instead.
 	for round := 0; round < rounds || round < 4*rounds && len(answered) <= 10*rounds; round++ {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
@@ -227,7 +228,7 @@ func killKeyed(t *testing.T, f *keyedFixture, rounds int) {
 		delete(charges, id)
 	}
 	for id, n := range charges {
-		// Carried out beyond the last that was told of.
+		// Executed after the last request that the child reported.
 		if n != 1 {
 			t.Errorf("%x is charged %d times", id, n)
 		}

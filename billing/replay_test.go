@@ -14,8 +14,7 @@ import (
 	"farebox/config"
 )
 
-// keyedFixture is a ledger with one key and money, and what its idempotency is
-// kept in.
+// keyedFixture is a ledger with one key and money, and its store of idempotency keys.
 type keyedFixture struct {
 	*fixture
 	k     *Key
@@ -39,7 +38,7 @@ func openKeyed(t *testing.T, r *servers.Redis, adjust ...func(*Options)) *keyedF
 	f := &keyedFixture{redis: r}
 	f.fixture = openLedger(t, append(adjust, func(o *Options) {
 		if r != nil {
-			// The limits' timeout is patient: the machine is shared.
+			// The timeout of the limits is long, because the machine is shared.
 			o.Redis = config.Redis{Addresses: []string{r.Addr}, Timeout: 5 * time.Second, Away: "open"}
 		}
 	})...)
@@ -53,7 +52,7 @@ func (f *keyedFixture) claim(key, body string) *replay.Claim {
 		Patience: time.Minute, Wait: 30 * time.Second}
 }
 
-// begin looks a key up, and claims it where nothing is known of it.
+// begin looks a key up, and claims it if it is unknown.
 func (f *keyedFixture) begin(c *replay.Claim) (*replay.Lead, *replay.Answer, error) {
 	lead, answer, err := f.Idempotency().Begin(c)
 	if lead != nil {
@@ -62,7 +61,7 @@ func (f *keyedFixture) begin(c *replay.Claim) (*replay.Lead, *replay.Answer, err
 	return lead, answer, err
 }
 
-// carryOut is what a route does with a lead that it has claimed.
+// carryOut executes a claimed lead as a route does.
 func (f *keyedFixture) carryOut(l *replay.Lead, cost Nano, body string) Nano {
 	f.t.Helper()
 	a := f.ask(f.k, 1000)
@@ -113,8 +112,8 @@ func TestKeyedRequestIsCarriedOutOnceAndChargedOnce(t *testing.T) {
 	})
 }
 
-// "Redis went away in the middle": an answer that cannot be kept is given all the
-// same, and not charged.
+// "Redis went away in the middle": an answer that cannot be kept is given all the same,
+// and not charged.
 func TestAnswerThatIsNotKeptIsNotCharged(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t)
@@ -133,9 +132,9 @@ func TestAnswerThatIsNotKeptIsNotCharged(t *testing.T) {
 	f.recount()
 }
 
-// "I looked at the accounts after a crash, and the answers that had been given
-// were free": an operator's command, which does not know where answers are
-// kept, leaves the charge of a kept answer to the server.
+// "I looked at the accounts after a crash, and the answers that had been given were
+// free": an operator's command does not know the store of answers, so it leaves the
+// charge of a kept answer to the server.
 func TestOperatorLeavesKeyedChargesToTheServer(t *testing.T) {
 	t.Parallel()
 	f := openKeyed(t, servers.StartRedis(t))

@@ -11,7 +11,7 @@ import (
 	"farebox/billing/replay"
 )
 
-// What a key costs a request: begun, kept and charged, and given again.
+// The cost of a key for a request: begun, kept and charged, and replayed.
 func BenchmarkKeyed(b *testing.B) {
 	f := openLedger(b, func(o *Options) { o.Clock, o.segmentSize = time.Now, journal.DefaultSize })
 	f.account("a", 1_000_000*usd)

@@ -19,7 +19,8 @@ import (
 	"farebox/billing/store"
 )
 
-// With the store refusing writes a list shows what is there, and says so.
+// While the store refuses writes, a list shows the stored entries and says that it is
+// behind.
 func TestListingSaysThatItIsBehind(t *testing.T) {
 	var store *faultyStore
 	f := openLedger(t, withFaults(&store))
@@ -42,9 +43,9 @@ func TestListingSaysThatItIsBehind(t *testing.T) {
 	}
 }
 
-// A page deep inside must not need what lies before it: with ten million
-// entries that would be gigabytes. Here everything else is damaged.
-func TestListingOpensOnlyWhatItShows(t *testing.T) {
+// A page deep inside must not need the pages before it: with ten million entries that
+// would be gigabytes. Here everything else is damaged.
+func TestListingOpensOnlyItsOwnPages(t *testing.T) {
 	onEngines(t, func(t *testing.T, f *fixture) {
 		o := FillOptions{Entries: 60_000, Keys: 3, Models: 3, Days: 40, Seed: 1}
 		filled, err := f.Fill(context.Background(), o)
@@ -77,7 +78,7 @@ func TestListingOpensOnlyWhatItShows(t *testing.T) {
 	})
 }
 
-// What Fill makes up is in all books alike.
+// The entries of Fill are the same in all books.
 func TestFilledLedgerAddsUp(t *testing.T) {
 	servers.NoRace(t)
 	onEngines(t, func(t *testing.T, f *fixture) {
@@ -125,7 +126,7 @@ func TestSlowReportEndsInTime(t *testing.T) {
 	})
 }
 
-// slowSource asks the store for what takes it minutes.
+// slowSource sends the store a query that takes minutes.
 type slowSource struct{ storeSource }
 
 func (s slowSource) Report(ctx context.Context, _ func(*store.Query) error) error {
@@ -136,7 +137,7 @@ func (s slowSource) Report(ctx context.Context, _ func(*store.Query) error) erro
 	})
 }
 
-// A ledger of schema 2 has pages that nobody counted, some over the end of an hour.
+// A ledger of schema 2 has uncounted pages, some across the end of an hour.
 func TestPagesOfSchema2AreCounted(t *testing.T) {
 	dir := t.TempDir()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, store.DatabaseFile))
@@ -181,7 +182,7 @@ func TestPagesOfSchema2AreCounted(t *testing.T) {
 	if err != nil || h.Next != "" || !slices.Equal(positions(h.Entries), positions(model)) {
 		t.Errorf("%d entries of %d, %v", len(h.Entries), len(model), err)
 	}
-	// Page 1 would show what this store's nodes have written, and it has none.
+	// Page 1 would include the writes of the store's nodes, and this store has no nodes.
 	list, err := account.List(report.ListQuery{Limit: 10, Page: 2})
 	if err != nil || list.Total != int64(len(model)) {
 		t.Errorf("%d entries, counted as %d, %v", len(model), list.Total, err)

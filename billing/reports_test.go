@@ -110,7 +110,7 @@ func onEngines(t *testing.T, run func(t *testing.T, f *fixture), adjust ...func(
 // database is the connection under a store.
 func database(s store.Store) *sql.DB { return s.(interface{ DB() *sql.DB }).DB() }
 
-// entryList is the plain truth: all entries of one account in order.
+// entryList is the expected result: all entries of one account in order.
 type entryList []report.Entry
 
 func (m entryList) filter(c Currency, fromUs, toUs int64) (list []report.Position) {
@@ -252,13 +252,13 @@ func TestPagesOfSeveralNodesAreListedInOneOrder(t *testing.T) {
 	})
 }
 
-// Whatever was settled, in whatever currencies, listing, history, analytics
-// and the books have the same sums.
-func TestListingHistoryAndAnalyticsAreWhatWasCharged(t *testing.T) {
+// Listing, history, analytics and the books have the same sums for any settlements in any
+// currencies.
+func TestListingHistoryAndAnalyticsAgreeWithCharges(t *testing.T) {
 	listingIsWhatWasCharged(t, 20)
 }
 
-func TestLongListingHistoryAndAnalyticsAreWhatWasCharged(t *testing.T) {
+func TestLongListingHistoryAndAnalyticsAgreeWithCharges(t *testing.T) {
 	listingIsWhatWasCharged(t, 0)
 }
 

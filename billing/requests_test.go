@@ -9,7 +9,7 @@ import (
 	"farebox/billing/store"
 )
 
-// rowsOf is a store that takes rows, or does not.
+// rowsOf is a store that takes rows, or fails.
 type rowsOf struct {
 	store.Store
 	away bool
@@ -24,7 +24,7 @@ func (s *rowsOf) AddRequests(rows []*store.RequestRow) error {
 	return nil
 }
 
-// counted are the rows of an account, and the requests that they tell of.
+// counted returns the rows of an account, and the requests that they count.
 func (s *rowsOf) counted(account uint32) (rows int, requests int64) {
 	for _, r := range s.rows {
 		if r.Account == account {
@@ -42,8 +42,8 @@ func noteAs(l *Ledger, account uint32, n int, code string) {
 	}
 }
 
-// However many requests of an account fail, and of however many kinds, it has few rows in a flush,
-// and those count the others. Another account loses nothing, and neither while the store is away.
+// An account has few rows in a flush, and they count the others, however many of its requests fail
+// and in how many ways. Another account loses nothing, and neither does while the store is away.
 func TestFailuresOfOneAccountDoNotDisplaceThoseOfAnother(t *testing.T) {
 	l, db := &Ledger{}, &rowsOf{away: true}
 	l.requests.keepUs.Store(1)
@@ -80,7 +80,7 @@ func TestFailuresOfOneAccountDoNotDisplaceThoseOfAnother(t *testing.T) {
 	}
 }
 
-// The memory of what is waiting is bounded, and what found no room is counted.
+// The memory of waiting details is bounded, and details beyond the bound are counted.
 func TestDetailsBeyondTheBoundAreCounted(t *testing.T) {
 	l := &Ledger{}
 	l.requests.keepUs.Store(1)
@@ -104,8 +104,8 @@ func TestDetailsBeyondTheBoundAreCounted(t *testing.T) {
 	}
 }
 
-// Of a bound that is too small for all, the accounts with the most rows give up theirs.
-func TestAFullStoreTakesFromThoseWhoHaveMost(t *testing.T) {
+// If the bound is too small for all, the accounts with the most rows lose some.
+func TestAFullStoreTakesFromTheLargestAccounts(t *testing.T) {
 	for _, c := range []struct {
 		counts      []int
 		most, level int
@@ -116,8 +116,7 @@ func TestAFullStoreTakesFromThoseWhoHaveMost(t *testing.T) {
 	}
 }
 
-// Details go with their age, and those of the account with the most go first where there are too
-// many. Nobody else's go.
+// Old details are removed. Of too many, those of the account with the most go first, and no others.
 func TestDetailsGoWithAgeAndNumber(t *testing.T) {
 	db, err := store.OpenSQLite(t.TempDir())
 	if err != nil {

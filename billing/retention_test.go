@@ -23,8 +23,8 @@ import (
 	"farebox/config"
 )
 
-// pruneSome prunes some of what is older than the history keeps, in steps of any size, and may
-// stop, or crash, at any point. Sums stay what they were.
+// pruneSome prunes some of the requests beyond the retention, in steps of any size, and may stop or
+// crash at any point. Sums do not change.
 func (s *histories) pruneSome() {
 	t := s.f.t
 	h := s.list[s.random.IntN(len(s.list))]
@@ -47,7 +47,7 @@ func (s *histories) pruneSome() {
 	}
 }
 
-// used is the usage of an account by its list.
+// used sums an account's usage from its list.
 func (s *histories) used(h *history) (sum money.Parts) {
 	for place, currency := range money.SpendOrder {
 		sum[place] = listedUse(s.f.t, s.f.Ledger, h.name, currency, time.Time{}, time.Time{})
@@ -55,8 +55,8 @@ func (s *histories) used(h *history) (sum money.Parts) {
 	return sum
 }
 
-// pruneUntil goes through so many points at which pruning can be interrupted. done: there is
-// no more to prune.
+// pruneUntil passes so many points at which pruning can be interrupted. done: there is no more to
+// prune.
 func (s *histories) pruneUntil(points int) (done bool) {
 	t, l := s.f.t, s.f.Ledger
 	r := &retention{l: l}
@@ -72,7 +72,7 @@ func (s *histories) pruneUntil(points int) (done bool) {
 	} else {
 		must(err)
 	}
-	// The clock of a shared store does not go with that of the test.
+	// The clock of a shared store does not follow that of the test.
 	var lastUs int64
 	must(database(l.store).QueryRow("SELECT coalesce(max(last_us), 0) FROM usage_page").Scan(&lastUs))
 	for !interrupted() {
@@ -111,8 +111,7 @@ func (s *histories) pruneUntil(points int) (done bool) {
 	return false
 }
 
-// exportedUse is what is in the files of a folder, by account and currency. No request is in
-// them twice.
+// exportedUse sums the files of a folder by account and currency. No request is in them twice.
 func exportedUse(t *testing.T, folder string) map[string]money.Parts {
 	t.Helper()
 	use, seen := map[string]money.Parts{}, map[string]bool{}
@@ -136,7 +135,7 @@ func exportedUse(t *testing.T, folder string) map[string]money.Parts {
 	return use
 }
 
-// exportedRequests are those in the files of a folder.
+// exportedRequests returns the requests in the files of a folder.
 func exportedRequests(t *testing.T, folder string) (list []ExportedRequest) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -168,7 +167,7 @@ func exportedRequests(t *testing.T, folder string) (list []ExportedRequest) {
 	return list
 }
 
-// prunedUse is the same by the sums in the store.
+// prunedUse returns the same from the sums in the store.
 func prunedUse(t *testing.T, l *Ledger) map[string]money.Parts {
 	t.Helper()
 	use := map[string]money.Parts{}
@@ -195,9 +194,9 @@ func prunedUse(t *testing.T, l *Ledger) map[string]money.Parts {
 	return use
 }
 
-// Requests are pruned at random moments of random histories, and the process may end between
-// any two steps. The statements, the balances and the books stay what they are, and what was
-// exported is what was pruned.
+// Requests are pruned at random moments of random histories, and the process may end between any
+// two steps. The statements, balances and books do not change, and the exports match the pruned
+// requests.
 func TestPrunedHistoriesAddUp(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
@@ -229,7 +228,7 @@ func TestLongPrunedHistoriesAddUp(t *testing.T) {
 	}
 }
 
-// prunedAll prunes what is left, and compares the exports with the sums.
+// prunedAll prunes the remaining requests, and compares the exports with the sums.
 func (s *histories) prunedAll(t *testing.T) {
 	s.f.clock.advance(time.Hour) // over the lease of a process that is gone
 	for i := 0; !s.pruneUntil(1 << 20); i++ {
@@ -245,7 +244,7 @@ func (s *histories) prunedAll(t *testing.T) {
 	}
 }
 
-// What the config says is done: days that are over are exported and pruned, others stay.
+// The retention of the config is applied: past days are exported and pruned, others stay.
 func TestOldRequestsAreExportedAndPruned(t *testing.T) {
 	onEngines(t, func(t *testing.T, f *fixture) {
 		f.account("a", 100*usd)
@@ -309,7 +308,7 @@ func TestOldRequestsAreExportedAndPruned(t *testing.T) {
 		f.recount()
 		restoredIsPruned(t, f)
 
-		// A sum that somebody changed is found.
+		// A changed sum is found.
 		if _, err := database(f.store).Exec("UPDATE usage_sum SET amount = amount - 1, units = units + 1 WHERE ended = (SELECT min(ended) FROM usage_sum)"); err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +359,7 @@ func checkRevenueByUpstream(t *testing.T, f *fixture, folder string) {
 	}
 }
 
-// A cursor that stands among requests that were pruned meanwhile would repeat them.
+// A cursor among requests that were pruned meanwhile would repeat them.
 func TestCursorEndsWhereRequestsArePruned(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)
@@ -395,11 +394,11 @@ func TestCursorEndsWhereRequestsArePruned(t *testing.T) {
 		t.Errorf("a cursor among pruned requests gives %v", err)
 	}
 	if h, err := f.Reports(k.Account).HistoryAfter(behind.Next); err != nil || len(h.Entries) != 2 || h.Entries[0].Sum {
-		t.Errorf("a cursor behind them gives %+v, %v", h, err)
+		t.Errorf("a cursor after them gives %+v, %v", h, err)
 	}
 }
 
-// stepsOf notes how much single steps prune, and how long they take.
+// stepsOf records the size and the duration of steps.
 type stepsOf struct {
 	store.Store
 	steps, most int
@@ -413,7 +412,7 @@ func (s *stepsOf) PruneStep(day int32, accounts []uint32, bounds map[uint32]uint
 	return done, requests, err
 }
 
-// Many requests are pruned in steps that are short, and their sums are what they were.
+// Many requests are pruned in short steps, and their sums do not change.
 func TestLongManyRequestsArePrunedInShortSteps(t *testing.T) {
 	steps := &stepsOf{}
 	f := openLedger(t, func(o *Options) {

@@ -16,11 +16,11 @@ import (
 	"farebox/billing/store"
 )
 
-// Random histories of accounts: every kind of movement, with crashes, restarts and
-// midnights in between. At the end the statements, the balances, the usage and its reports
-// agree with each other (statementFaults) and with what the driver has recorded.
+// Random histories of accounts: every kind of movement, with crashes, restarts and midnights in
+// between. At the end the statements, the balances, the usage and its reports agree with each other
+// (statementFaults) and with the driver's records.
 
-// history is what the driver knows of one account.
+// history is the driver's record of one account.
 type history struct {
 	name, secret string
 	key          *Key
@@ -36,7 +36,7 @@ type historyHold struct {
 	h        *Hold
 	id       [16]byte
 	held     Nano
-	progress Nano // what a crash charges
+	progress Nano // the charge after a crash
 	job      *store.JobRow
 	jobCost  Nano
 	sold     bool
@@ -95,7 +95,7 @@ func runHistories(t *testing.T, accounts, steps int, seed uint64, shared string,
 	}
 }
 
-// memoryDir is a folder whose files are not synced to a disk, where there is one.
+// memoryDir is a folder in memory, if the machine has one.
 func memoryDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "histories")
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *histories) next(what string) string {
 
 func (s *histories) currency() Currency { return money.SpendOrder[s.random.IntN(money.Currencies)] }
 
-// step is one movement, or a part of one.
+// step makes one movement, or a part of one.
 func (s *histories) step(h *history) {
 	t := s.f.t
 	switch n := s.random.IntN(20); {
@@ -198,7 +198,7 @@ func (s *histories) admit(h *history) {
 	h.open = append(h.open, open)
 }
 
-// proceed does something with an open hold.
+// proceed continues or ends an open hold.
 func (s *histories) proceed(h *history) {
 	if len(h.open) == 0 {
 		return
@@ -259,7 +259,7 @@ func (s *histories) failJob(h *history) {
 	h.jobs = h.jobs[1:]
 }
 
-// project books what was charged, gives back what is owed for jobs, and expires DIEM.
+// project books the charges, refunds failed jobs, and expires DIEM.
 func (s *histories) project() {
 	if err := s.f.project.drain(); err != nil {
 		s.f.t.Fatal(err)
@@ -303,7 +303,7 @@ func (s *histories) restart(crash bool) {
 	}
 }
 
-// faults compares a statement with what the driver recorded.
+// faults compares a statement with the driver's records.
 func (s *histories) faults(h *history) (list []string) {
 	var sums, owed = map[string]Nano{}, map[string]Nano{}
 	for _, currency := range money.SpendOrder {
@@ -314,7 +314,7 @@ func (s *histories) faults(h *history) (list []string) {
 		}
 	}
 	cost, refunded := h.cost, h.refunded
-	// A node knows what an account owes while the account is in use; the store knows always.
+	// A node knows an account's debt while the account is in use; the store always does.
 	var jobsPaid, jobsBack, owes Nano
 	err := s.f.store.Report(context.Background(), func(q *store.Query) error {
 		if err := q.Row(`SELECT CAST(coalesce(sum(incurred - paid), 0) AS {I64}) FROM debt WHERE account = $1`,

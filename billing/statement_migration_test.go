@@ -17,14 +17,13 @@ import (
 	"farebox/billing/store"
 )
 
-// ledgersUnderLoad were left by the farebox of three commits, after load, kill -9 and more
-// load, and ended by kill -9: chats (streamed, left, without usage, failed), embeddings,
-// pictures, credits, refunds by operators and debits; in the last also music, some of it
-// failed. Beside each ledger is its backup, and what the driver recorded (driverRecord).
+// ledgersUnderLoad were left by the farebox of three commits, after load, kill -9 and more load,
+// and ended by kill -9: chats (streamed, left, without usage, failed), embeddings, pictures,
+// credits, refunds by operators and debits; in the last also music, some of it failed. Beside each
+// ledger is its backup, and the driver's records (driverRecord).
 var ledgersUnderLoad = []string{"84d5e46", "524abac", "63e0876"}
 
-// driverRecord is what the driver of such a load knows: what it moved itself, and what the
-// old farebox said at the end.
+// driverRecord holds the driver's own movements, and the figures of the old farebox at the end.
 type driverRecord struct {
 	Accounts map[string]struct {
 		Balances map[string][2]string // by currency: free, leased
@@ -41,7 +40,7 @@ type driverRecord struct {
 }
 
 // "After the update, what did my customers pay last month?" Each statement of a migrated
-// ledger is what the driver recorded, and what the tables of the store add up to.
+// ledger agrees with the driver's records and with the sums of the store's tables.
 func TestLedgersOfThreeCommitsTellTheTruthAboutTheirPast(t *testing.T) {
 	servers.NoRace(t)
 	at := func() time.Time { return time.Date(2026, 11, 25, 18, 0, 0, 0, time.UTC) }
@@ -95,7 +94,7 @@ func parsed(t *testing.T, text string) Nano {
 	return Nano(v)
 }
 
-// tellsOfDriver compares a statement with what the driver recorded.
+// tellsOfDriver compares a statement with the driver's records.
 func (f *fixture) tellsOfDriver(record *driverRecord, name string, currency Currency) {
 	t := f.t.(*testing.T)
 	t.Helper()
@@ -138,7 +137,7 @@ func (f *fixture) tellsOfDriver(record *driverRecord, name string, currency Curr
 		l := &lines[i]
 		kind := l.Kind
 		switch kind {
-		case report.LineDebit: // what it left owed is paid by a correction
+		case report.LineDebit: // a correction pays the rest that it left as debt
 			got[kind] -= l.Owed
 		case report.LineCorrection:
 			kind = report.LineDebit
@@ -164,12 +163,12 @@ func (f *fixture) tellsOfDriver(record *driverRecord, name string, currency Curr
 	}
 	for of, n := range refunds {
 		if n != 0 {
-			t.Errorf("%s: the refunds of %q in %s differ from what the driver recorded by %s", name, of, in, n)
+			t.Errorf("%s: the refunds of %q in %s differ from the driver's by %s", name, of, in, n)
 		}
 	}
 	for id, n := range requests {
 		if n != 0 {
-			t.Errorf("%s: the charges of request %s in %s differ from what the driver recorded by %s", name, id, in, n)
+			t.Errorf("%s: the charges of request %s in %s differ from the driver's by %s", name, id, in, n)
 		}
 	}
 	left := parsed(t, account.Balances[in][0]) + parsed(t, account.Balances[in][1])

@@ -11,8 +11,8 @@ import (
 	"farebox/billing/store"
 )
 
-// statementsAddUp reads the statements of all accounts, and compares them with the balances
-// in the store and with what usage and its reports say, as a whole and for periods.
+// statementsAddUp reads the statements of all accounts, and compares them with the balances in the
+// store, and with usage and its reports, as a whole and for periods.
 func statementsAddUp(t testing.TB, l *Ledger) {
 	t.Helper()
 	accounts, err := l.ListAccounts()
@@ -25,7 +25,7 @@ func statementsAddUp(t testing.TB, l *Ledger) {
 			before := postings(t, l, a.ID)
 			faults = statementFaults(t, l, a.ID)
 			if postings(t, l, a.ID) == before {
-				break // nothing was booked meanwhile, such as an allowance that expired
+				break // nothing was booked meanwhile, e.g. the end of an allowance
 			}
 		}
 		for _, fault := range faults {
@@ -34,7 +34,7 @@ func statementsAddUp(t testing.TB, l *Ledger) {
 	}
 }
 
-// checkedLines is how long a statement may be so that it is checked after every recount.
+// checkedLines is the longest statement that is checked after every recount.
 const checkedLines = 3000
 
 func statementFaults(t testing.TB, l *Ledger, account string) (faults []string) {
@@ -118,7 +118,7 @@ func readLines(t testing.TB, l *Ledger, q report.StatementQuery) (all []report.S
 	return all, opening
 }
 
-// storeHas is the balance of an account in the store, with what is held and leased.
+// storeHas is the balance of an account in the store, with holds and leases.
 func storeHas(t testing.TB, l *Ledger, account string, c Currency) (n Nano) {
 	t.Helper()
 	err := l.store.Report(context.Background(), func(q *store.Query) error {
@@ -131,7 +131,7 @@ func storeHas(t testing.TB, l *Ledger, account string, c Currency) (n Nano) {
 	return n
 }
 
-// postings counts what was booked for an account.
+// postings counts the postings of an account.
 func postings(t testing.TB, l *Ledger, account string) (n int64) {
 	t.Helper()
 	if err := l.catchUp(); err != nil {

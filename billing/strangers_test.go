@@ -14,7 +14,7 @@ import (
 	"farebox/config"
 )
 
-// stuckStore does not answer for secrets of no key until it is let go.
+// stuckStore answers queries for unknown secrets only after it is released.
 type stuckStore struct {
 	store.Store
 	known   sync.Map // digests
@@ -109,7 +109,7 @@ func TestStrangersDelayNobody(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Error("keys wait for those who try secrets")
+		t.Error("keys wait for clients that try secrets")
 	}
 	close(db.free)
 	wg.Wait()
@@ -148,7 +148,7 @@ func TestAKeyRevokedDuringItsFirstUseIsRefused(t *testing.T) {
 	}
 }
 
-// An address that tries keys is refused new ones, and keys in use are served.
+// An address that tries keys may not try new ones, and keys in use are served.
 func TestAnAddressThatTriesKeysMustWait(t *testing.T) {
 	f := openLedger(t)
 	f.Configure(&config.Config{
@@ -254,8 +254,8 @@ type noTouches struct{ store.Store }
 
 func (noTouches) TouchKeys(map[int64]int64) error { return nil }
 
-// A key that expired leaves memory, and counts on from what it had used when its
-// owner prolongs it.
+// An expired key leaves memory, and continues from its earlier usage when its owner
+// prolongs it.
 func TestExpiredKeysLeaveMemory(t *testing.T) {
 	f := openLedger(t)
 	f.account("a", 10*usd)

@@ -16,7 +16,7 @@ import (
 	"farebox/config"
 )
 
-// faultyBucket is a bucket whose server fails, or keeps something else.
+// faultyBucket is a bucket whose server fails, or keeps other bytes.
 type faultyBucket struct {
 	files       map[string][]byte
 	fails, cuts bool

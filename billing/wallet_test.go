@@ -16,7 +16,7 @@ import (
 
 const testWallet = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
 
-// pay has a payment of a wallet credited.
+// payAs credits a payment of a wallet.
 func payAs(t testing.TB, l *Ledger, id, wallet string, amount Nano) *store.PaymentRow {
 	t.Helper()
 	p := l.Payments()
@@ -99,12 +99,12 @@ func TestKeyOfAWalletIsNotAmongItsOwnersKeys(t *testing.T) {
 		}
 	}
 	if _, _, err := f.CreateKey(NewKey{Account: testWallet, Type: store.Wallet}); err == nil {
-		t.Error("somebody made a key of type WALLET")
+		t.Error("a key of type WALLET was created")
 	}
 }
 
-// "My wallet was linked, and its next top-up went to the old account." Who has money of
-// its own is not linked; ten cents stay behind.
+// "My wallet was linked, and its next top-up went to the old account." A wallet with
+// money of its own is not linked; ten cents stay behind.
 func TestLinkSendsCreditAndSpendingToTheOtherAccount(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)
@@ -205,7 +205,7 @@ func TestNodesHearOfWalletsWithinASecond(t *testing.T) {
 }
 
 // "They took back a payment that I had spent, and my balance was below zero": it is 0,
-// and the rest is owed.
+// and the rest is debt.
 func TestPaymentThatTheChainLostIsTakenBack(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)
@@ -245,9 +245,9 @@ func TestPaymentThatTheChainLostIsTakenBack(t *testing.T) {
 	}
 }
 
-// "My account was closed while my payment was under way, and the money was gone": what
-// has moved on the chain is credited.
-func TestClosedAccountsGetWhatMovedOnTheChain(t *testing.T) {
+// "My account was closed while my payment was under way, and the money was gone": money
+// that moved on the chain is credited.
+func TestClosedAccountsGetPaymentsOnTheChain(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)
 	payAs(t, f.Ledger, "pay_a", testWallet, 5*usd)
@@ -263,8 +263,8 @@ func TestClosedAccountsGetWhatMovedOnTheChain(t *testing.T) {
 	f.recount()
 }
 
-// "The list said that I had money which I never had": every balance is the next one
-// with what came after it, the first is that of now, and pages fit together.
+// "The list said that I had money which I never had": each balance is the one before it
+// plus its own movement, the first is the current balance, and pages fit together.
 func TestTransactionsAddUp(t *testing.T) {
 	t.Parallel()
 	f := openLedger(t)
@@ -409,8 +409,8 @@ func TestTransactionsOfNodesAddUp(t *testing.T) {
 			}
 		})
 	}
-	// Whenever it is asked, a list adds up to the balance that it says; what is on its way
-	// from the other node is missing from both.
+	// A list always adds up to the balance that it shows. Money in transit from the other node is
+	// missing from both.
 	for range 40 {
 		list, err := nodes[0].Reports(keys[0].Account).Transactions(100, 0)
 		if err != nil {

@@ -9,14 +9,14 @@ import (
 	"farebox/billing/store"
 )
 
-// proven is money of 5 USD that the chain has.
+// proven is a payment of 5 USD on the chain.
 func proven(id string) ProvenPayment {
 	return ProvenPayment{ID: id, Network: "eip155:8453", Asset: "0xa", Payer: "0xb", Units: 5_000_000, Amount: 5 * usd,
 		Order: []byte("order"), Transaction: "0xc"}
 }
 
-// "An exchange sent the customer's money": an operator gives it to a wallet or an account.
-// Of many who do so at once one does, and the chain may still take it back.
+// "An exchange sent the customer's money": an operator gives it to a wallet or an account. Of many
+// concurrent assignments one succeeds, and the chain may still take it back.
 func TestOperatorAssignsMoneyOnce(t *testing.T) {
 	servers.NoRace(t)
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestOperatorAssignsMoneyOnce(t *testing.T) {
 			t.Errorf("without a reason: %v", err)
 		}
 		if list, err := All(op, ListPayments{Wallet: "", Open: false, Page: Page{Limit: 10}}); err != nil || len(list) != 0 {
-			t.Fatalf("what was refused left %+v (%v)", list, err)
+			t.Fatalf("a refused call left %+v (%v)", list, err)
 		}
 		done := make(chan error, 8)
 		for i := range cap(done) {
@@ -73,7 +73,7 @@ func TestOperatorAssignsMoneyOnce(t *testing.T) {
 			!strings.Contains(err.Error(), "looks after it already") {
 			t.Errorf("one that a node looks after: %v", err)
 		}
-		// An account that was given money is no wallet by that.
+		// A credit alone does not make an account a wallet.
 		wallets, err := All(op, ListWallets{Page: Page{Limit: 10}})
 		if err != nil || len(wallets) != 1 || wallets[0].Address != testWallet {
 			t.Errorf("the wallets are %+v (%v)", wallets, err)

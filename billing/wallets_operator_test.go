@@ -36,7 +36,7 @@ func everyWallet(t *testing.T, test func(t *testing.T, l *Ledger, op Operator)) 
 	})
 }
 
-// undecided adds a payment of which nobody knows what became of it.
+// undecided adds a payment with an unknown outcome.
 func undecided(t *testing.T, l *Ledger, id string, lease int64) {
 	t.Helper()
 	p := l.Payments()
@@ -49,7 +49,7 @@ func undecided(t *testing.T, l *Ledger, id string, lease int64) {
 }
 
 // "The chain says nothing, and the customer waits": an operator decides, once, and the
-// books say who and why.
+// books record who and why.
 func TestOperatorDecidesPaymentsOnce(t *testing.T) {
 	t.Parallel()
 	everyWallet(t, func(t *testing.T, l *Ledger, op Operator) {
@@ -105,7 +105,7 @@ func TestOperatorLinksWallets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Do(op, GetWallet{Address: testWallet}); !errors.Is(err, ErrNoAccount) {
-			t.Errorf("a wallet that nobody knows: %v", err)
+			t.Errorf("an unknown wallet: %v", err)
 		}
 		if _, err := Do(op, LinkWallet{Address: testWallet, Account: "nobody", By: "me"}); !errors.Is(err, ErrNoAccount) {
 			t.Errorf("to no account: %v", err)

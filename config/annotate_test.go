@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// The comments of full.yaml are those of the fields. A key gets its comment where it begins
-// a line for the first time; its values, all other comments and the head of the file are
-// written by hand.
+// The comments of full.yaml are those of the fields. A key gets its comment at the first line that
+// it begins. Its values, all other comments and the head of the file are written by hand.
 
 func (docs fieldDocs) annotate(t *testing.T, data []byte) []byte {
 	t.Helper()
@@ -90,7 +89,7 @@ const (
 	widestComment = 100 // of comments above their key
 )
 
-// write puts the comments behind their keys, or above them where they are long.
+// write puts the comments after their keys, or above them if they are long.
 func (a *annotator) write() string {
 	var out []string
 	for i, line := range a.lines {
@@ -118,7 +117,7 @@ func (a *annotator) write() string {
 
 func pad(s string, to int) string { return s + strings.Repeat(" ", max(0, to-len([]rune(s)))) }
 
-// withoutComment is a line without the comment behind its value.
+// withoutComment removes the comment after a line's value.
 func withoutComment(line string) string {
 	quote := byte(0)
 	for i := range len(line) {

@@ -32,7 +32,7 @@ func TestCharacterFileIsRead(t *testing.T) {
 	if err != nil || again.ID == c.ID || !again.CreatedAt.Equal(again.UpdatedAt) {
 		t.Errorf("%+v %v", again, err)
 	}
-	// A reference would make a secret of the operator's public.
+	// A reference would publish a secret of the operator.
 	t.Setenv("HOME_OF_SECRETS", "hunter2")
 	c, err = characterOf("name: ${HOME_OF_SECRETS}\ndescription: ${file:/etc/passwd}\nmodelId: $${x}\nprompt: ${nothing\n")
 	if err != nil || c.Name != "${HOME_OF_SECRETS}" || c.Description != "${file:/etc/passwd}" || c.ModelID != "$${x}" ||
@@ -97,7 +97,7 @@ func TestWrongCharacterFilesSayWhereAndNothingOfThePrompt(t *testing.T) {
 		case !strings.Contains(err.Error(), want):
 			t.Errorf("%.80q is answered\n%v\nexpected %s", text, err, want)
 		case strings.Contains(err.Error(), secretWords):
-			t.Errorf("%.80q: the prompt is told:\n%v", text, err)
+			t.Errorf("%.80q: the error quotes the prompt:\n%v", text, err)
 		}
 		for i := range p.List {
 			if one := &p.List[i]; one.Line < 1 || one.Column < 1 || one.Excerpt != "" {
@@ -107,7 +107,7 @@ func TestWrongCharacterFilesSayWhereAndNothingOfThePrompt(t *testing.T) {
 	}
 }
 
-// Files that were made to hurt are refused in moderate time.
+// Malicious files are refused in moderate time.
 func TestHostileCharacterFilesAreRefusedInTime(t *testing.T) {
 	servers.NoRace(t)
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x]\n"

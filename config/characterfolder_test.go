@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// folder is a folder of characters that is being watched, and what was said of it.
+// folder is a watched folder of characters, with its messages.
 type folder struct {
 	*CharacterFolder
 	t    *testing.T
@@ -45,7 +45,7 @@ func (f *folder) put(name, text string) {
 	put(f.t, filepath.Join(f.dir, name), text)
 }
 
-// is waits until the slugs of the folder are these.
+// is waits until the folder has these slugs.
 func (f *folder) is(slugs string) {
 	f.t.Helper()
 	var got []string
@@ -224,7 +224,7 @@ func TestNothingOutsideOfTheFolderIsRead(t *testing.T) {
 	}
 	pipe(t, filepath.Join(f.dir, "pipe.yaml"))
 	f.put("ada.yaml", named("Ada"))
-	// What Kubernetes makes of a config map stays within.
+	// The links of a Kubernetes config map stay within the folder.
 	if err := os.Mkdir(filepath.Join(f.dir, "..2026"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestFolderOfCharactersLiesBesideTheConfig(t *testing.T) {
 	}
 	c, err := Load("examples/minimal-openai.yaml")
 	if err == nil && c.Characters != nil {
-		t.Error("there are characters that nobody asked for")
+		t.Error("characters are on without being configured")
 	}
 }
 
@@ -43,7 +43,7 @@ func TestPublicAddress(t *testing.T) {
 	}
 }
 
-// What `make run` shows is good, and has pictures.
+// The characters that `make run` shows are valid, and have pictures.
 func TestCharactersOfTheDemonstration(t *testing.T) {
 	set, err := Demo(simulation).Characters.Read()
 	if err != nil || len(set.List) != 3 || len(set.Wrong) > 0 {

@@ -39,8 +39,8 @@ func refused(t *testing.T, text string) string {
 	return err.Error()
 }
 
-// 1.54 is not a float64; a price that went through one is off by a little,
-// and so is every invoice.
+// 1.54 is not a float64. A price that is converted to one is slightly wrong, and so is
+// every invoice.
 func TestPricesAreExactHoweverTheyAreWritten(t *testing.T) {
 	f := func(written string, want Pico) {
 		t.Helper()
@@ -67,7 +67,7 @@ func TestFreeMustBeSaid(t *testing.T) {
 	}
 }
 
-// A written 0 switches off; a key that is not there does not.
+// An explicit 0 switches off; a missing key does not.
 func TestWrittenZeroIsNotTheDefault(t *testing.T) {
 	c := parse(t, fmt.Sprintf(base, "    breaker: { failures: 0 }\n")+
 		"log: { sample_above: 0 }\nlimits: { failed_requests: { count: 0 } }\n")
@@ -85,7 +85,7 @@ func TestWrittenZeroIsNotTheDefault(t *testing.T) {
 }
 
 // Raising one limit of a tier must not lift the others.
-func TestOverriddenTierKeepsWhatIsNotWritten(t *testing.T) {
+func TestOverriddenTierKeepsItsOtherLimits(t *testing.T) {
 	c := parse(t, fmt.Sprintf(base, "")+"limits: { tiers: { M: { rpm: 90 }, own: { tpm: 5 } } }\n")
 	if got := c.Limits.Tiers["M"]; got != (Rate{RPM: 90, TPM: 750_000}) {
 		t.Errorf("tier M is %+v", got)
@@ -125,7 +125,7 @@ func TestReferencesInValues(t *testing.T) {
 	f("a$${x}${NUMBER}b", "a${x}4096b")
 	f("${file:"+write("key", "sk-file\n")+"}", "sk-file")
 	f("${file:"+write("crlf", "sk-file\r\n")+"}", "sk-file")
-	// What a reference brings in is data, not a reference.
+	// The value of a reference is data, not a reference.
 	f("${file:"+write("nested", "${UPSTREAM_KEY}")+"}", "${UPSTREAM_KEY}")
 }
 
@@ -145,7 +145,7 @@ func TestSecretFileThatIsTooLargeOrEmpty(t *testing.T) {
 	f(maxSecretFile+1, "is larger than 64KB")
 }
 
-// A device in place of a file would fill the memory, a pipe block for ever.
+// A device in place of a file would fill the memory, a pipe would block forever.
 func TestSecretFileThatNeverEnds(t *testing.T) {
 	got := refused(t, fmt.Sprintf(base, "    key: ${file:"+os.DevNull+"}\n"))
 	if !strings.Contains(got, "not a regular file") {
@@ -153,7 +153,7 @@ func TestSecretFileThatNeverEnds(t *testing.T) {
 	}
 }
 
-// Wherever a mistake stands, the excerpt must not print the key beside it.
+// The excerpt of an error must never print the key beside it.
 func TestExcerptsNeverShowSecrets(t *testing.T) {
 	const key = "sk-live-VERYSECRET"
 	for name, text := range map[string]string{
@@ -201,7 +201,7 @@ func TestSecretsDoNotPrintThemselves(t *testing.T) {
 	}
 }
 
-// Nobody corrects a file one mistake a run.
+// One run reports all errors of a file.
 func TestAllMistakesComeAtOnceInTheOrderOfTheFile(t *testing.T) {
 	_, err := Parse("x", []byte("brand: A\nlog: { level: x }\nserver: { max_body: 1 }\nzebra: 1\n"), nil)
 	p, ok := err.(*Problems)
@@ -219,8 +219,8 @@ func TestAllMistakesComeAtOnceInTheOrderOfTheFile(t *testing.T) {
 	}
 }
 
-// The caret must point at the value also behind wide letters and tabs, and in
-// lines too long to show.
+// The caret must point at the value also after wide letters and tabs, and in lines that
+// are too long to show.
 func TestCaretPointsAtTheValue(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()

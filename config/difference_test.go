@@ -18,7 +18,7 @@ models:
 %s
 `
 
-// Prices come first, then what needs a restart; secrets are nowhere.
+// Prices come first, then the keys that need a restart. There are no secrets.
 func TestDifferencesShowPricesFirstAndNoSecret(t *testing.T) {
 	read := func(args ...any) *Config {
 		t.Helper()
@@ -55,7 +55,7 @@ upstreams[a].key: ******** -> ********
 	}
 }
 
-// However many keys differ, the answer is short.
+// The answer is short, however many keys differ.
 func TestDifferencesAreBounded(t *testing.T) {
 	text := "upstreams:\n  - { name: a, base_url: \"https://api.example.com/v1\" }\nmodels:\n"
 	for i := range 700 {

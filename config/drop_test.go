@@ -46,7 +46,7 @@ models: [{ id: m, context_tokens: 1000, price: free, targets: [{ upstream: u }] 
 	if got := f(`base_url: "https://api.anthropic.com/v1", dialect: anthropic`); len(got) != 0 {
 		t.Errorf("a dialect with bodies of its own drops %q", got)
 	}
-	// Where there are characters, no list lets an upstream tell their prompts.
+	// With characters, no list lets an upstream see the names that reveal their prompts.
 	for _, drop := range []string{"", ", drop: []", ", drop: [default, seed]"} {
 		for _, name := range revealing {
 			f(`base_url: "https://api.openai.com/v1"`+drop+"} ]\ncharacters: {}\n#", name)

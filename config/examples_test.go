@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A key that full.yaml does not show is a key nobody finds.
+// Users do not find a key that full.yaml does not show.
 func TestFullExampleShowsEveryKey(t *testing.T) {
 	data, err := os.ReadFile("examples/full.yaml")
 	if err != nil {
@@ -87,7 +87,7 @@ func TestFullExampleShowsEveryKey(t *testing.T) {
 	}
 }
 
-// full.yaml promises that what it writes is what holds without it.
+// full.yaml promises that its values are the defaults.
 func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	full := load(t, "examples/full.yaml")
 	plain := load(t, "examples/minimal-openai.yaml")
@@ -162,11 +162,11 @@ func TestFullExampleIsWrittenWithTheDefaults(t *testing.T) {
 	f("completion", full.Models[1].Spec.(*Chat).MaxCompletionTokens, int64(16384))
 }
 
-// simulation is where the demonstration could be.
+// simulation has sample values of the demonstration's variables.
 var simulation = map[string]string{"SIM_URL": "http://127.0.0.1:9099", "SIM_ENCLAVE": "http://127.0.0.1:9099",
 	"SIM_ACCOUNT": "/account.json", "SIM_INTEL_ROOT": "/intel.pem", "SIM_NVIDIA_ROOT": "/nvidia.pem"}
 
-// The first run must work, and nobody may take it for the real thing.
+// The first run must work, and must not look like the real service.
 func TestDemoIsCompleteAndSaysThatItIsSimulated(t *testing.T) {
 	c := Demo(simulation)
 	noWarnings(t, c)

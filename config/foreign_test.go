@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A config whose first line looks like another program's is read all the same.
+// A config whose first line looks like another program's is read anyway.
 func TestOddFirstLinesAreYAML(t *testing.T) {
 	rest := "upstreams: [{ name: main, base_url: \"http://127.0.0.1:8000/v1\" }]\n" +
 		"models: [{ id: chat, context_tokens: 8192, price: free, targets: [{ upstream: main }] }]\n"
@@ -32,7 +32,7 @@ func TestOddFirstLinesAreYAML(t *testing.T) {
 	}
 }
 
-// Prices of one token are told as prices of 1,000,000, exactly.
+// A price of one token is converted to that of 1,000,000, exactly.
 func TestPricesOfOneTokenAreConverted(t *testing.T) {
 	for text, want := range map[string]string{
 		"0.0000025": "2.5", "2.5e-06": "2.5", "2.5E-6": "2.5", "1e-7": "0.1", "1.5e-05": "15", "0.00000015": "0.15",
@@ -45,7 +45,7 @@ func TestPricesOfOneTokenAreConverted(t *testing.T) {
 	}
 }
 
-// Hints name keys that exist: one that was renamed would send people nowhere.
+// Hints name keys that exist: a renamed key would mislead people.
 func TestHabitsMeanKeysThatExist(t *testing.T) {
 	places := keyPlaces()
 	seen := map[string]bool{}
@@ -65,7 +65,7 @@ func TestHabitsMeanKeysThatExist(t *testing.T) {
 				}
 			}
 			if h.means != "" && !slices.Contains(places[h.means], own) {
-				t.Errorf("%s in %s means %s, which is no key there", h.keys, group, h.means)
+				t.Errorf("%s in %s means %s, which is not a key there", h.keys, group, h.means)
 			}
 		}
 		if h.hint == "" && h.of == nil {

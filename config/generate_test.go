@@ -22,7 +22,7 @@ import (
 
 var generate = flag.Bool("generate", false, "write schema.json.gz, REFERENCE.md and the comments of examples/full.yaml")
 
-// A page that differs from the fields tells operators what no longer holds.
+// A page that differs from the fields describes a config that no longer works.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	docs := readDocs(t)
 	full := read(t, "examples/full.yaml")
@@ -41,7 +41,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 			have, made = unpack(t, have), unpack(t, made)
 		}
 		if !bytes.Equal(have, made) {
-			t.Errorf("%s is not what the fields say: run go generate ./config\n%s", name, firstDifference(have, made))
+			t.Errorf("%s differs from the fields: run go generate ./config\n%s", name, firstDifference(have, made))
 		}
 	}
 }
@@ -94,7 +94,7 @@ func unpack(t *testing.T, data []byte) []byte {
 	return text
 }
 
-// fieldDocs are the comments of the fields of this package, by type and field.
+// fieldDocs has the comments of the fields of this package, by type and field.
 type fieldDocs map[string]map[string]string
 
 func readDocs(t *testing.T) fieldDocs {
@@ -138,7 +138,7 @@ func sources(t *testing.T) (list []string) {
 	return list
 }
 
-// described is what the pages say of a key.
+// described is the description of a key in the pages.
 type described struct {
 	meaning, kind, initial, bounds string
 	restart                        bool
@@ -172,7 +172,7 @@ func (docs fieldDocs) describe(owner reflect.Type, k *key) described {
 	return d
 }
 
-// sentence is a description for a comment.
+// sentence returns a description for a comment.
 func (d described) sentence(owner reflect.Type, k *key) string {
 	bounds := d.bounds
 	if k.rule != nil && k.rule.words != nil && allNamed(d.meaning, k.rule.words) {
@@ -208,7 +208,7 @@ func allNamed(text string, words []string) bool {
 	return true
 }
 
-// kindName is the type of a value for operators.
+// kindName is the name of a value's type for operators.
 func kindName(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -10,7 +10,7 @@ import (
 	"farebox/bench/servers"
 )
 
-// Files that were made to hurt must be refused in moderate time, with a reason.
+// Malicious files must be refused in moderate time, with a reason.
 func TestHostileFilesAreRefusedInTime(t *testing.T) {
 	servers.NoRace(t)
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x]\n"
@@ -74,8 +74,8 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-// FuzzParse: no input panics, and whatever is accepted keeps the promises that
-// other rooms rely on without looking again.
+// FuzzParse: no input panics, and accepted configs keep the promises that other packages
+// rely on without a check of their own.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"examples/full.yaml", "testdata/anchors.good.yaml", "testdata/many_at_once.bad.yaml",
 		"demo.yaml"} {

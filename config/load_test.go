@@ -64,7 +64,7 @@ func TestGoodFilesLoad(t *testing.T) {
 	}
 }
 
-// noWarnings is for files that people copy.
+// noWarnings checks files that people copy.
 func noWarnings(t *testing.T, c *Config) {
 	t.Helper()
 	for _, one := range c.Warnings {
@@ -72,8 +72,8 @@ func noWarnings(t *testing.T, c *Config) {
 	}
 }
 
-// unlisted puts names in the place of lists that grow with every type of models
-// and every dialect, so that the messages beside the bad files stand for all times.
+// unlisted replaces lists that grow with every type of models and every dialect by names,
+// so that the messages beside the bad files need no change.
 var unlisted = strings.NewReplacer(
 	choice(ModelTypes()), "{types}",
 	choice((&Config{Limits: Limits{Tiers: builtinTiers()}}).TierNames()), "{tiers}",
@@ -84,8 +84,8 @@ var unlisted = strings.NewReplacer(
 	"of dialect "+choice(dialectsThat(func(d *dialect) bool { return d.hears })), "of dialect {dialects of hearing}",
 )
 
-// A list that is empty, or names nothing, would still be what unlisted expects.
-func TestListsInMessagesNameWhatThereIs(t *testing.T) {
+// An empty list, or one without names, would still match the text that unlisted expects.
+func TestListsInMessagesHaveAllNames(t *testing.T) {
 	for list, some := range map[string]string{
 		choice(ModelTypes()): "text, embedding, image, upscale",
 		choice(dialectsThat(func(*dialect) bool { return true })):       "openai, anthropic, native, fal",
@@ -142,7 +142,7 @@ func TestBadFilesSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// `farebox account -c` demanded every upstream's secret in the shell of whoever
+// `farebox account -c` demanded every upstream's secret in the shell of the operator who
 // credits an account.
 func TestStoreIsFoundWithoutTheSecretsOfUpstreams(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "farebox.yaml")

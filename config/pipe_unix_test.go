@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// pipe makes a named pipe, which nobody writes to.
+// pipe makes a named pipe without a writer.
 func pipe(t *testing.T, path string) {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

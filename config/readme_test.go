@@ -13,8 +13,8 @@ var (
 	mountedSecret = regexp.MustCompile(`/run/secrets/[a-z.-]+`)
 )
 
-// Every block of the manual works as it is written. A fragment gets the upstream and the
-// model that it does not show, and files of secrets are there.
+// Every block of the manual works as written. A fragment gets the upstream and the model
+// that it does not show, and files of secrets exist.
 func TestBlocksOfTheManualAreGood(t *testing.T) {
 	dir := t.TempDir()
 	for _, page := range []string{"README.md", "REFERENCE.md", "../README.md"} {
@@ -50,7 +50,7 @@ func TestBlocksOfTheManualAreGood(t *testing.T) {
 	}
 }
 
-// completed is a fragment with what every config needs.
+// completed adds the keys that every config needs to a fragment.
 func completed(text string) string {
 	if !strings.Contains(text, "upstreams:\n") {
 		text += "upstreams: [{ name: main, base_url: \"http://127.0.0.1:8000/v1\" }]\n"
@@ -63,7 +63,7 @@ func completed(text string) string {
 
 var pageLink = regexp.MustCompile(`\]\(([^):#]*)(?:#([a-z0-9_-]+))?\)`)
 
-// A link to a file or a heading that is gone helps nobody.
+// Links lead to existing files and headings.
 func TestLinksOfTheManualLeadSomewhere(t *testing.T) {
 	for _, page := range []string{"README.md", "REFERENCE.md"} {
 		titles := map[string]bool{}

@@ -33,11 +33,11 @@ their meaning and mark mistakes:
 The schema knows names, types, words and ranges. ` + "`farebox check`" + ` knows all rules, also those between keys.
 `
 
-// referencePages is what is still to be written.
+// referencePages writes the reference, group by group.
 type referencePages struct {
 	docs fieldDocs
 	out  bytes.Buffer
-	seen map[reflect.Type]string // where a group stands
+	seen map[reflect.Type]string // where a group is described
 }
 
 func (docs fieldDocs) reference() []byte {
@@ -118,12 +118,12 @@ func joined(path, name string) string {
 	return path + "." + name
 }
 
-// cell escapes what would end a cell of a table or begin a tag.
+// cell escapes characters that would end a cell of a table or begin a tag.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*.", `\*.`, "_*", `_\*`).Replace(text)
 }
 
-// anchor is how GitHub names a heading.
+// anchor returns GitHub's name of a heading.
 func anchor(title string) string {
 	var b strings.Builder
 	for _, c := range strings.ToLower(title) {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// watched is a file under watch and what the watcher did about it.
+// watched is a watched file, with the results of its watcher.
 type watched struct {
 	*Watcher
 	t       *testing.T
 	path    string
 	applied chan *Config
 	said    chan string
-	refuse  atomic.Pointer[error] // what apply answers
+	refuse  atomic.Pointer[error] // the error that apply returns
 }
 
 func text(model string) string {
@@ -62,7 +62,7 @@ func watch(t *testing.T, path string) *watched {
 // model waits until a config with that model is in effect.
 func (w *watched) model(id string) *Config {
 	w.t.Helper()
-	timeout := time.After(lookEvery / 2) // by an event, not by the slow look
+	timeout := time.After(lookEvery / 2) // by an event, not by the slow poll
 	for {
 		select {
 		case c := <-w.applied:
@@ -70,7 +70,7 @@ func (w *watched) model(id string) *Config {
 				return c
 			}
 		case <-timeout:
-			w.t.Fatalf("model %s never came", id)
+			w.t.Fatalf("model %s was never applied", id)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestChangedFileIsApplied(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "farebox.yaml")
 	put(t, path, text("one"))
 	w := watch(t, path)
-	w.silent() // what runs already is not applied
+	w.silent() // the running config is not applied again
 	put(t, path, text("two"))
 	w.model("two")
 	w.says("is in effect: 1 upstream, 1 model")
@@ -183,12 +183,12 @@ func TestRemovedFileKeepsTheRunningConfig(t *testing.T) {
 	}
 	w.says("cannot be read; the running config stays")
 	put(t, path, text("one"))
-	w.silent() // back as it was
+	w.silent() // restored
 	put(t, path, text("two"))
 	w.model("two")
 }
 
-// What apply refuses is not running: the next attempt starts from the old one.
+// A config that apply refuses is not running: the next attempt starts from the old one.
 func TestConfigThatCannotBeAppliedIsNotTheRunningOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "farebox.yaml")
 	put(t, path, text("one"))
@@ -214,7 +214,7 @@ func TestChangeOfAnAddressWaitsForARestart(t *testing.T) {
 	w.says("restart for the new value of listen, server.max_body")
 }
 
-// SIGHUP after a key was rotated: the file is the same, the secret is not.
+// SIGHUP after a key was rotated: the file is the same, the secret is new.
 func TestReloadReadsSecretsOfAnUnchangedFile(t *testing.T) {
 	dir := t.TempDir()
 	path, secret := filepath.Join(dir, "farebox.yaml"), filepath.Join(dir, "key")
@@ -290,8 +290,8 @@ func TestWatchNeedsAFile(t *testing.T) {
 	}
 }
 
-// Every server key is fixed, also those that somebody adds later.
-func TestFixedNamesWhatNeedsARestart(t *testing.T) {
+// Every server key is fixed, including keys that are added later.
+func TestFixedNamesKeysThatNeedARestart(t *testing.T) {
 	old, next := newConfig(), newConfig()
 	if got := Fixed(old, next); len(got) != 0 {
 		t.Errorf("equal configs differ in %v", got)

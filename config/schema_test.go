@@ -32,7 +32,7 @@ func editorSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// instance is a file as a YAML editor sees it; nil: it is no YAML.
+// instance is a file as a YAML editor sees it; nil: it is not YAML.
 func instance(t *testing.T, name string) any {
 	t.Helper()
 	data, err := os.ReadFile(name)
@@ -88,8 +88,8 @@ func TestSchemaAcceptsEveryGoodFile(t *testing.T) {
 	}
 }
 
-// The schema finds the mistakes that need no other value: unknown keys, types, words and ranges.
-func TestSchemaRefusesWhatASchemaCanTell(t *testing.T) {
+// The schema finds errors that need no other value: unknown keys, types, words and ranges.
+func TestSchemaRefusesBadFiles(t *testing.T) {
 	s := editorSchema(t)
 	n := 0
 	for name := range strings.FieldsSeq(`address_without_quotes api_key_list_unknown brand_aliases_too_many characters_unknown_key
@@ -104,7 +104,7 @@ func TestSchemaRefusesWhatASchemaCanTell(t *testing.T) {
 		unknown_key_of_another_gateway upstream_without_name video_inputs video_with_picture_keys x402_out_of_range`) {
 		v := instance(t, "testdata/"+name+".bad.yaml")
 		if v == nil {
-			t.Errorf("%s is no YAML", name)
+			t.Errorf("%s is not YAML", name)
 		} else if s.Validate(v) == nil {
 			t.Errorf("the schema accepts %s", name)
 		}

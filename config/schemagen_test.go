@@ -39,7 +39,7 @@ func (docs fieldDocs) schema() []byte {
 	return append(out, '\n')
 }
 
-// group is the schema of a group as the models of a type have it.
+// group returns the schema of a group as the models of a type have it.
 func (m *schemaMaker) group(t reflect.Type, typ string) object {
 	properties, required := m.properties(t, typ)
 	return closed(properties, required)
@@ -77,7 +77,7 @@ func (m *schemaMaker) properties(t reflect.Type, typ string) (properties object,
 	return properties, required
 }
 
-// plainDefault is a default as a value of JSON.
+// plainDefault returns a default as a JSON value.
 func plainDefault(v reflect.Value) (any, bool) {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -99,7 +99,7 @@ func plainDefault(v reflect.Value) (any, bool) {
 	return nil, false
 }
 
-// value is the schema of a value; k has the rules of the key.
+// value returns the schema of a value; k has the rules of the key.
 func (m *schemaMaker) value(t reflect.Type, k *key, typ string) object {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -132,7 +132,7 @@ func (m *schemaMaker) value(t reflect.Type, k *key, typ string) object {
 	return scalarSchema(t, k.rule)
 }
 
-// define adds the definition of a group, once for each type of models that sees it otherwise.
+// define adds the definition of a group, once for each type of models with its own view of it.
 func (m *schemaMaker) define(t reflect.Type, typ string) string {
 	name := t.Name()
 	special := false
@@ -149,7 +149,7 @@ func (m *schemaMaker) define(t reflect.Type, typ string) string {
 	return name
 }
 
-// scalarSchema is the schema of one value.
+// scalarSchema returns the schema of one value.
 func scalarSchema(t reflect.Type, r *rule) object {
 	of := func(types ...string) object {
 		return object{"type": append(types, "string", "null"), "pattern": refersTo}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The password stood in the log of the first version that had one.
+// The first version with a password in the address logged it.
 func TestStoreNameNeverShowsThePassword(t *testing.T) {
 	f := func(store, want string) {
 		t.Helper()

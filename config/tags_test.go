@@ -33,7 +33,7 @@ func eachGroup(visit func(t reflect.Type)) {
 	}
 }
 
-// A default outside of its own range would be refused only when somebody writes it out.
+// A default outside of its own range would be refused only if a config spells it out.
 func TestDefaultsKeepTheirOwnRules(t *testing.T) {
 	groups, rules := 0, 0
 	eachGroup(func(typ reflect.Type) {
@@ -103,7 +103,7 @@ func TestRangesReadTheirBounds(t *testing.T) {
 	f(reflect.TypeFor[Decimal](), "-2..2", "-2 to 2", Decimal("-2"), Decimal("-2.1"))
 }
 
-// A reload that drops a directory half way would lose what is in the old one.
+// A reload that changes a directory would lose the files in the old one.
 func TestSingleKeysWaitForARestart(t *testing.T) {
 	parser := "augment: { text_parser: { workers: %d, timeout: 30s } }\n"
 	old := parse(t, fmt.Sprintf(base, "")+fmt.Sprintf(parser, 2))
@@ -117,7 +117,7 @@ func TestSingleKeysWaitForARestart(t *testing.T) {
 	if got := Fixed(old, next); len(got) != 0 || next.Media.Keep != 48*time.Hour || next.Images.Unattended != 1 {
 		t.Errorf("after keepFixed %v differ, keep %s, unattended %d", got, next.Media.Keep, next.Images.Unattended)
 	}
-	next.Augment.TextParser = nil // a group that is gone is no change of its keys
+	next.Augment.TextParser = nil // removing a group changes none of its keys
 	if got := Fixed(old, next); len(got) != 0 {
 		t.Errorf("without the group %v differ", got)
 	}

@@ -33,7 +33,7 @@ func TestSizes(t *testing.T) {
 	f("", 0, false)
 }
 
-// What is printed must read as the same amount again.
+// A printed amount must read as the same amount again.
 func TestAmountsSurviveBeingWrittenAndRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(0, (1<<63-1)/10-1).Draw(t, "v")
@@ -61,7 +61,7 @@ func TestAmountsThatAreRefused(t *testing.T) {
 		}
 	}
 	if v, err := ParseNano("0.1000000000000"); err != nil || v != 100_000_000 {
-		t.Errorf("zeros behind the last decimal: %d, %v", v, err)
+		t.Errorf("zeros after the last decimal: %d, %v", v, err)
 	}
 }
 

@@ -19,8 +19,8 @@ models: [{ id: chat, context_tokens: 8192, price: { input: 1, output: 2 }, targe
 	return Parse("wallets.yaml", []byte(text), testEnv)
 }
 
-// A name that people know must mean the chain, the token and the domain that wallets sign
-// for: one letter beside it and every signature is for something else.
+// A known name must mean the chain, the token and the domain that wallets sign for: with
+// one wrong letter every signature is for something else.
 func TestKnownNetworksAreFilledIn(t *testing.T) {
 	c, err := wallets(t, "https://API.example.com/")
 	if err != nil {
@@ -46,12 +46,12 @@ func TestKnownNetworksAreFilledIn(t *testing.T) {
 		right := family == "evm" && isEVMAddress(known.asset) && string(known.chain) == reference ||
 			family == "solana" && isSolanaAddress(known.asset) && strings.HasPrefix(string(known.chain), reference)
 		if !right {
-			t.Errorf("what is known of %s contradicts itself: %+v", name, known)
+			t.Errorf("the entry of %s contradicts itself: %+v", name, known)
 		}
 	}
 }
 
-// Domains of the operator's own take nothing away from what public_url says.
+// The operator's own domains do not replace the origin in public_url.
 func TestOriginsFollowDomainsAndPublicURL(t *testing.T) {
 	c, err := wallets(t, "http://127.0.0.1:8080", `sign_in: { domains: ["api.example.com", "127.0.0.1:8080"] }`)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestOriginsFollowDomainsAndPublicURL(t *testing.T) {
 	}
 }
 
-// A wallet that is denied in one spelling is denied in every one.
+// A wallet that is denied in one spelling is denied in all.
 func TestWalletListsKnowAnAddressInEverySpelling(t *testing.T) {
 	const one, two = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8", "AKnL4NNf3DGWZJS6cPknBuEGnVsV4A4m5tgebLHaRSZ9"
 	f := func(lines string, first, second bool) {
@@ -85,8 +85,8 @@ func TestWalletListsKnowAnAddressInEverySpelling(t *testing.T) {
 	f(`allow: [`+two+`]`, false, true)
 }
 
-// One wrong letter in pay_to and the money is nobody's: the checksum must be looked at. It
-// is right by chance for one in thousands.
+// One wrong letter in pay_to loses the money, so the checksum must be verified. It matches by
+// chance once in thousands.
 func TestAWrongLetterInAnAddressIsFound(t *testing.T) {
 	const right = "70997970C51812dc3A010C7d01b50e0d17dc79C8"
 	if !isEVMAddress("0x" + right) {

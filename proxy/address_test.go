@@ -36,7 +36,7 @@ func fronted(t *testing.T, f *listen.Front, addr string) net.Addr {
 	return ln.Addr()
 }
 
-// told is the address that a request counts in, empty when it was refused.
+// told returns the address that a request counts in; empty when it was refused.
 func told(t *testing.T, to net.Addr, wire string) string {
 	t.Helper()
 	c, err := net.Dial(to.Network(), to.String())
@@ -57,7 +57,7 @@ func asking(fields string) string {
 	return "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n" + fields + "\r\n"
 }
 
-// Trusted proxies say whose request it is; nobody else does, however it is said.
+// Only trusted proxies name the client of a request, in every form of the header.
 func TestOnlyTrustedProxiesSayWhoAClientIs(t *testing.T) {
 	direct := fronted(t, nil, "127.0.0.1:0")
 	trusted := fronted(t, &listen.Front{Trusted: prefixes("127.0.0.0/8", "10.0.0.0/8", "2001:db8:1::/48")},
@@ -73,7 +73,7 @@ func TestOnlyTrustedProxiesSayWhoAClientIs(t *testing.T) {
 		{trusted, "", "127.0.0.1"},
 		{trusted, "X-Forwarded-For: 192.0.2.1\r\n", "192.0.2.1"},
 		{trusted, "x-forwarded-for:192.0.2.1:5555\r\n", "192.0.2.1"},
-		// What stands further left was written by the client.
+		// The client wrote the entries further left.
 		{trusted, "X-Forwarded-For: 192.0.2.66, 192.0.2.1\r\n", "192.0.2.1"},
 		{trusted, "X-Forwarded-For: 192.0.2.66\r\nX-Forwarded-For: 192.0.2.1, 10.1.1.1\r\n", "192.0.2.1"},
 		{trusted, "X-Forwarded-For: 192.0.2.66, 10.9.9.9,192.0.2.1 , 10.1.1.1,127.0.0.9\r\n", "192.0.2.1"},
@@ -107,8 +107,8 @@ func preface(command, family byte, body ...byte) string {
 	return string(append(b, body...))
 }
 
-// The PROXY header of a trusted proxy says whose connection it is; without one,
-// or from anybody else, there is no request.
+// A trusted proxy's PROXY header names the connection's client. Without one, or from any
+// other peer, there is no request.
 func TestPROXYHeaders(t *testing.T) {
 	four := []byte{192, 0, 2, 7, 127, 0, 0, 1, 4, 210, 0, 80}
 	six := append(append(netip.MustParseAddr("2001:db8:1:2:3::4").AsSlice(), netip.MustParseAddr("::1").AsSlice()...),

@@ -30,8 +30,8 @@ func untilDone(c context.Context) error {
 	return c.Err()
 }
 
-// What a request waits for ends when its client leaves, when its time is up,
-// and when the process ends; otherwise it is left alone.
+// A wait of a request ends when its client leaves, when its time is up, and when the
+// process ends; otherwise it goes on.
 func TestAwaitEndsWithItsReason(t *testing.T) {
 	t.Parallel()
 	own := errors.New("own")

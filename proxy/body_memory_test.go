@@ -11,9 +11,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A request body stands in a buffer of nearly its own length, with a third more
-// taken on the way there, also when its sender waits for "100 Continue", and
-// arrives unchanged; the next request of the connection does not find it.
+// A request body is in a buffer of about its own length, with a third more allocated on
+// the way, also when its client waits for "100 Continue". It arrives unchanged, and the
+// connection's next request does not see it.
 func TestBodiesAreInBuffersOfTheirLength(t *testing.T) {
 	var room, length int
 	var sum uint64
@@ -53,13 +53,13 @@ func TestBodiesAreInBuffersOfTheirLength(t *testing.T) {
 				t.Fatalf("%d bytes: answered %d for %d", size, res.StatusCode, length)
 			}
 			if size >= minBlock && room > size+size/8 {
-				t.Errorf("%d bytes stand in a buffer of %d", size, room)
+				t.Errorf("%d bytes are in a buffer of %d", size, room)
 			}
 			if took := after.TotalAlloc - before.TotalAlloc; size >= 1<<20 && took > uint64(size)*3/2+1<<20 {
 				t.Errorf("for %d bytes %d were allocated", size, took)
 			}
 			if size < 1<<10 && room > keptBody*2 {
-				t.Errorf("%d bytes stand in the buffer of another request, %s bytes", size, strconv.Itoa(room))
+				t.Errorf("%d bytes are in the buffer of another request, %s bytes", size, strconv.Itoa(room))
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func clientPair(t *testing.T) (server *ClientConn, client net.Conn) {
 	return ClientOf(c), client
 }
 
-// waited reads until the deadline and gives how long that took.
+// waited reads until the deadline and returns the time that it took.
 func waited(t *testing.T, c net.Conn) time.Duration {
 	t.Helper()
 	began := time.Now()

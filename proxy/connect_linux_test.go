@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deaf is a loopback address whose queue of connections is full, so that
-// connecting to it takes for ever.
+// deaf is a loopback address whose queue of connections is full, so that a connect to it
+// never ends.
 func deaf(t *testing.T) string {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -30,7 +30,7 @@ func deaf(t *testing.T) string {
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", sa.(*unix.SockaddrInet4).Port)
 	full := false
-	for range 4 { // a machine that stands still for 50 ms does not fill it
+	for range 4 { // a machine that pauses for 50 ms does not fill it
 		c, err := net.DialTimeout("tcp", addr, 50*time.Millisecond)
 		if full = err != nil; !full {
 			t.Cleanup(func() { c.Close() })

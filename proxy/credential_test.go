@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// badge is a credential whose token is what it was last given.
+// badge is a credential with a replaceable token.
 type badge struct {
 	line    atomic.Pointer[string]
 	err     error
@@ -86,8 +86,8 @@ func TestCredentialsAreInTheHead(t *testing.T) {
 	}
 }
 
-// A token was revoked between two requests: the next one met a 401, and so did
-// everybody until the token ran out.
+// A token was revoked between two requests: the next request got a 401, and so did all
+// others until the token expired.
 func TestARefusedCredentialIsRenewedOnceAndSentAgain(t *testing.T) {
 	serve, _ := guarded("Authorization: Bearer new", refusal)
 	up := newUpstream(t, serve)
@@ -151,8 +151,8 @@ func TestACredentialCannotWriteMoreThanItsLines(t *testing.T) {
 	}
 }
 
-// What one upstream's key was must not lie in memory that the next request,
-// for another upstream, takes over.
+// The key of one upstream must not stay in memory that the next request, for another
+// upstream, reuses.
 func TestAResetExchangeHoldsNoSecret(t *testing.T) {
 	serve, _ := guarded("x", refusal)
 	up := newUpstream(t, serve)

@@ -38,8 +38,8 @@ func talking(pause time.Duration, noticed chan<- time.Time) func(net.Conn, *bufi
 	}
 }
 
-// A client that closes in the middle of a stream stops the upstream, whether
-// events are flowing or the model is thinking.
+// A client that closes in the middle of a stream stops the upstream, both while events
+// arrive and while the model is thinking.
 func TestAClientThatLeavesMidStreamStopsTheUpstream(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"talking": 5 * time.Millisecond, "silent": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestAClientThatLeavesMidStreamStopsTheUpstream(t *testing.T) {
 	}
 }
 
-// Bytes the client sent before it left do not hide that it left.
+// Bytes that the client sent before it left do not hide its leaving.
 func TestAClientThatLeavesBehindPipelinedBytesIsNoticed(t *testing.T) {
 	noticed := make(chan time.Time, 1)
 	u := newUpstream(t, talking(time.Hour, noticed))

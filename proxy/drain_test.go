@@ -18,7 +18,7 @@ func drainable(t *testing.T, serve func(c net.Conn, r *bufio.Reader, n int)) (*g
 		streaming(func() (*plan, Lens) { return &plan{endpoints: []*Endpoint{tg}}, lens })), lens
 }
 
-// Streams under way when the process is told to stop finish, within the limit.
+// Open streams finish after the process gets its signal to stop, within the limit.
 func TestStreamsFinishDuringADrain(t *testing.T) {
 	finish := make(chan bool)
 	g, _ := drainable(t, func(c net.Conn, r *bufio.Reader, _ int) {
@@ -60,7 +60,7 @@ func TestStreamsFinishDuringADrain(t *testing.T) {
 	}
 }
 
-// What has not finished at the limit is cut, told so, and settled.
+// Streams that are still open at the limit are cut with a last event, and settled.
 func TestSurvivorsOfADrainAreCut(t *testing.T) {
 	for _, version := range []string{"1.1", "1.0"} {
 		g, lens := drainable(t, func(c net.Conn, r *bufio.Reader, _ int) {

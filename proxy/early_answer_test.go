@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// An upstream that refuses a large body while it is still being sent has said
-// why: its answer is relayed, not a broken connection.
+// An upstream that refuses a large body while it is being sent has given the reason: its
+// answer is relayed, not a broken connection.
 func TestAnEarlyAnswerIsRelayed(t *testing.T) {
 	const answer = "HTTP/1.1 413 Too Large\r\nContent-Length: 9\r\n\r\ntoo large"
 	over := make(chan bool, 9)

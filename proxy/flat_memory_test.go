@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// An answer of 100 MB passes through memory that does not grow with it, framed
-// by length or in chunks, with a client that is slower than the upstream.
+// An answer of 100 MB does not grow the memory, framed by length or in chunks, with a
+// client that is slower than the upstream.
 func TestLargeAnswersPassInFlatMemory(t *testing.T) {
 	const size = 100 << 20
 	plain := strings.Repeat("0123456789abcdef", 64<<10/16)
 	for _, chunked := range []bool{false, true} {
-		piece := []byte(plain) // made once: the upstream's garbage is not to be measured
+		piece := []byte(plain) // made once, so that the upstream's garbage is not measured
 		if chunked {
 			piece = []byte(chunk(plain))
 		}

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// FuzzChunks holds the decoder against net/http's: whatever we take they take,
-// with the same bytes; how the input is split makes no difference; and an end
-// of input is never an end of the answer.
+// FuzzChunks compares the decoder with net/http's: net/http accepts every body that we
+// accept, with the same bytes. The split of the input makes no difference, and an end of
+// input never ends the answer.
 func FuzzChunks(f *testing.F) {
 	for _, s := range []string{
 		"0\r\n\r\n", "1\r\na\r\n0\r\n\r\n", "a;x=y\r\n0123456789\r\n0\r\nT: v\r\n\r\nrest", "1 \r\na\r\n0\r\n\r\n",
@@ -54,12 +54,12 @@ func FuzzChunks(f *testing.F) {
 				t.Fatalf("%q: ended in the middle, %d bytes left", wire, rest)
 			}
 		} else if !bytes.HasPrefix(want, out) && !bytes.HasPrefix(out, want) {
-			t.Fatalf("%q: %q is no beginning of %q", wire, out, want)
+			t.Fatalf("%q: %q is not a prefix of %q", wire, out, want)
 		}
 	})
 }
 
-// FuzzHead checks that a head is only taken when its framing has one meaning.
+// FuzzHead checks that a head is only accepted if its framing has one meaning.
 func FuzzHead(f *testing.F) {
 	for _, s := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Type: a/b\r\n", "HTTP/1.1 200\r\n",

@@ -87,6 +87,6 @@ func TestCausesHaveNames(t *testing.T) {
 		}
 	}
 	if Cause(200).String() != "unknown" {
-		t.Error("a cause that is none has a name")
+		t.Error("an unknown cause has a name")
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"farebox/config/fair"
 )
 
-// upstream is a scripted server: serve is given each connection and how many
-// came before it. What it does to the bytes is the test's story.
+// upstream is a scripted server: serve gets each connection and the number of connections
+// before it, and scripts the bytes.
 type upstream struct {
 	addr  string
 	conns atomic.Int32
@@ -114,7 +114,7 @@ const sseHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// plan tries targets in order and notes the attempts.
+// plan tries targets in order and records the attempts.
 type plan struct {
 	endpoints []*Endpoint
 	request   Request
@@ -122,7 +122,7 @@ type plan struct {
 	retry     func(a Result) bool // nil: without an answer
 }
 
-// open asks the targets of the plan for a client, nil: for nobody.
+// open asks the targets of the plan for a client; ctx nil: without a client.
 func (p *plan) open(px *Proxy, ctx *fasthttp.RequestCtx, x *Exchange) (res Result) {
 	res.Cause = NoTarget
 	px.Open(ctx, x, 0)
@@ -156,7 +156,7 @@ func endpoint(t testing.TB, addr string, change ...func(*EndpointOptions)) *Endp
 	return tg
 }
 
-// noted is a lens that keeps what it saw.
+// noted is a lens that keeps the relayed bytes.
 type noted struct {
 	mu     sync.Mutex
 	in     []byte
@@ -190,7 +190,7 @@ func (l *noted) seen() (in string, ends []Cause) {
 	return string(l.in), append([]Cause(nil), l.ends...)
 }
 
-// gateway is a server with a proxy, and what came of its exchanges.
+// gateway is a server with a proxy, and the outcomes of its exchanges.
 type gateway struct {
 	t        testing.TB
 	p        *Proxy
@@ -221,8 +221,8 @@ func (l *lines) String() string {
 
 const testTick = 20 * time.Millisecond
 
-// standstill is how long a busy machine may stand still. That a client's leaving
-// closes its upstream within 500 ms is shown with the whole program.
+// standstill is the longest pause of a busy machine. The test of the whole program shows
+// that a client's leaving closes its upstream within 500 ms.
 const standstill = 10 * time.Second
 
 func newGateway(t testing.TB, o Options, so ServerOptions, handler func(g *gateway, ctx *fasthttp.RequestCtx),
@@ -264,7 +264,7 @@ func newGateway(t testing.TB, o Options, so ServerOptions, handler func(g *gatew
 	return g
 }
 
-// streaming relays whatever the plan opens; the lens may be nil.
+// streaming relays the answer that the plan opens; the lens may be nil.
 func streaming(mk func() (*plan, Lens), prepare ...func(x *Exchange)) func(*gateway, *fasthttp.RequestCtx) {
 	return func(g *gateway, ctx *fasthttp.RequestCtx) {
 		pl, lens := mk()
@@ -294,7 +294,7 @@ func streaming(mk func() (*plan, Lens), prepare ...func(x *Exchange)) func(*gate
 	}
 }
 
-// whole answers with what Body reads, up to most bytes, and relays the rest.
+// whole answers with the bytes that Body reads, up to most, and relays the rest.
 func whole(mk func() *plan, most int) func(*gateway, *fasthttp.RequestCtx) {
 	return func(g *gateway, ctx *fasthttp.RequestCtx) {
 		pl := mk()
@@ -345,12 +345,12 @@ func (g *gateway) result() Result {
 	case r := <-g.results:
 		return r
 	case <-time.After(time.Minute):
-		g.t.Fatal("no attempt came to a result")
+		g.t.Fatal("no attempt has a result")
 	}
 	panic("unreachable")
 }
 
-// dialGateway is a client connection with a deadline for the whole test.
+// dial opens a client connection with a deadline for the whole test.
 func (g *gateway) dial() net.Conn {
 	g.t.Helper()
 	c, err := net.Dial("tcp", g.addr)
@@ -381,7 +381,7 @@ func (g *gateway) ask(body string) (*http.Response, string, error) {
 	return resp, string(b), err
 }
 
-// eventually waits for a condition that another goroutine brings about.
+// eventually waits for a condition that another goroutine establishes.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {

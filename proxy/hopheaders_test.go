@@ -10,8 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Nothing of a client's head reaches the upstream and nothing of the upstream's
-// head reaches the client but what the handler takes over.
+// No header of the client reaches the upstream, and none of the upstream's reaches the
+// client, unless the handler copies it.
 func TestHeadersDoNotCross(t *testing.T) {
 	heads := make(chan string, 1)
 	u := newUpstream(t, func(c net.Conn, r *bufio.Reader, _ int) {

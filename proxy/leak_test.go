@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// After any mixture of good and bad ends everything is back: registrations,
-// connections, goroutines, and every done was called exactly once.
+// After any mixture of good and bad ends all registrations, connections and goroutines
+// are released, and every done was called exactly once.
 func TestNothingIsLeftBehind(t *testing.T) {
 	before := runtime.NumGoroutine()
 	u := newUpstream(t, func(c net.Conn, r *bufio.Reader, n int) {

@@ -9,8 +9,8 @@ import (
 	"farebox/proxy/scan"
 )
 
-// Eight million open brackets in a request killed a process whose validator
-// recursed. Here it is an error like any other, and the server goes on.
+// Eight million open brackets in a request killed a process with a recursive validator.
+// Here they are an ordinary error, and the server goes on.
 func TestABodyOfBracketsKillsNothing(t *testing.T) {
 	shape := scan.NewShape(scan.Member{Name: "model"})
 	g := newGateway(t, Options{}, ServerOptions{}, func(_ *gateway, ctx *fasthttp.RequestCtx) {

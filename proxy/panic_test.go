@@ -35,8 +35,8 @@ func TestAPanicInTheHandlerCostsOneConnection(t *testing.T) {
 	}
 }
 
-// A lens that panics ends its own stream without a terminator; what was held
-// for it is given back, and End and done run once each.
+// A lens that panics ends its own stream without a terminator. Its connection is
+// released, and End and done run once each.
 func TestAPanicInTheLensEndsOneStream(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("one")+"0\r\n\r\n"))
 	tg := endpoint(t, u.addr)
@@ -51,7 +51,7 @@ func TestAPanicInTheLensEndsOneStream(t *testing.T) {
 				t.Errorf("%q", b)
 			}
 			if o := g.outcome(); o.Cause != Panic || told.Load() != 1 {
-				t.Errorf("%+v, told %d times", o, told.Load())
+				t.Errorf("%+v, OnPanic ran %d times", o, told.Load())
 			}
 			select {
 			case o := <-g.outcomes:
@@ -82,7 +82,7 @@ func (l *panicEnd) End(c Cause) ([]byte, bool) {
 	panic("in End")
 }
 
-// A panic in done, after all is over, is told and harms nobody.
+// A panic in done, after the exchange, is reported and affects no other request.
 func TestAPanicInDoneIsContained(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("one")+"0\r\n\r\n"))
 	tg := endpoint(t, u.addr)
@@ -98,10 +98,10 @@ func TestAPanicInDoneIsContained(t *testing.T) {
 			t.Fatalf("%q %v", body, err)
 		}
 	}
-	eventually(t, "all were told", func() bool { return told.Load() == 3 })
+	eventually(t, "all are reported", func() bool { return told.Load() == 3 })
 }
 
-// What panics between two attempts, and then closes its exchange, leaves nothing
+// A panic between two attempts, after which the exchange is closed, leaves nothing
 // registered.
 func TestAPanicBetweenAttemptsIsContained(t *testing.T) {
 	u := newUpstream(t, answering(jsonAnswer("x")))

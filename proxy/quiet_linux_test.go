@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A poll that a signal interrupted, as the Go runtime sends them to busy
-// threads, counted as an upstream that had closed or spoken: the request was
-// refused with a connection that was as good as any.
+// A poll interrupted by a signal, as the Go runtime sends them to busy threads, counted
+// as an upstream that had closed or spoken. The request was refused on a good connection.
 func TestSignalIsNotTakenForAnAnswer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

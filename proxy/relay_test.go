@@ -51,7 +51,7 @@ func TestAnswersArriveWholeAndUnchanged(t *testing.T) {
 	f("large chunks", sseHead+chunk(big)+chunk(big)+"0\r\n\r\n", big+big, -1)
 }
 
-// A length stays a length when nothing on the way changes it.
+// A length stays if no filter changes it.
 func TestKnownLengthIsKept(t *testing.T) {
 	body := strings.Repeat("x", 100<<10)
 	u := newUpstream(t, answering(jsonAnswer(body)))
@@ -82,7 +82,7 @@ func TestAnEndOfConnectionEndsAnAnswerWithoutLength(t *testing.T) {
 	}
 }
 
-// Each event is with the client before the upstream says the next one.
+// Each event reaches the client before the upstream sends the next one.
 func TestEventsAreNotHeldBack(t *testing.T) {
 	said := make(chan int, 10)
 	next := make(chan bool)
@@ -120,7 +120,7 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 	}
 }
 
-// Bytes are the same however the upstream's writes and chunks fall.
+// The bytes are the same for any writes and chunks of the upstream.
 func TestAnySplitGivesTheSameBytes(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var want strings.Builder
@@ -163,8 +163,8 @@ func TestAnySplitGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// nginx in front speaks HTTP/1.0 unless told otherwise: it gets the raw body as
-// it comes and the end of the connection as its end.
+// nginx in front speaks HTTP/1.0 by default: it gets the raw body as it arrives, and the
+// end of the connection ends it.
 func TestOldClientsStreamWithoutChunks(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("data: 1\n\n")+chunk("data: 2\n\n")+"0\r\n\r\n"))
 	tg := endpoint(t, u.addr)
@@ -247,8 +247,8 @@ func TestBodyReadsSmallAnswersAndLeavesLargeOnes(t *testing.T) {
 	}
 }
 
-// Whoever meters an answer must hear that its client left before it began: it
-// may have cost something.
+// A meter must hear that the client left before its answer began: the answer may have
+// cost something.
 func TestLensHearsOfAnAnswerThatWasNeverWritten(t *testing.T) {
 	u := newUpstream(t, answering(sseHead+chunk("abc")+"0\r\n\r\n"))
 	tg := endpoint(t, u.addr)
@@ -262,7 +262,7 @@ func TestLensHearsOfAnAnswerThatWasNeverWritten(t *testing.T) {
 	_, _ = io.WriteString(c, "HEAD /x HTTP/1.1\r\nHost: h\r\n\r\n")
 	g.outcome()
 	if _, ends := lens.seen(); len(ends) != 1 || ends[0] != ClientGone {
-		t.Fatalf("End was told %v of an answer nobody got", ends)
+		t.Fatalf("End got %v for an answer without a client", ends)
 	}
 	eventually(t, "nothing is registered", func() bool { return g.p.Active() == 0 })
 }

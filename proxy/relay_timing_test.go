@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is what this process has used: clients, gateway and upstream.
+// cpuTime is the processor time of this process: clients, gateway and upstream.
 func cpuTime() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
@@ -53,9 +53,9 @@ func hammer(b *testing.B, addr string, request, end []byte, perRequest int) {
 	b.ReportMetric(float64(cpuTime()-start)/float64(b.N*perRequest)/1000, "cpu-µs/op")
 }
 
-// BenchmarkWholeAnswers compares the CPU time of one request: straight to the
-// upstream, through fasthttp's own client as a relay, through the exchange.
-// What a gateway adds is its figure less that of direct.
+// BenchmarkWholeAnswers compares the CPU time of one request: straight to the upstream,
+// through fasthttp's own client as a relay, through the exchange. The gateway's share is
+// its figure less that of direct.
 func BenchmarkWholeAnswers(b *testing.B) {
 	for _, size := range []struct {
 		name string

@@ -8,7 +8,7 @@ import (
 	"farebox/config/fair"
 )
 
-// A connection serves its own customer at once and another one after a rest, unless all
+// A connection serves its own account at once and another one after a rest, unless all
 // connections are taken.
 func TestConnectionsRestBetweenCustomers(t *testing.T) {
 	t.Parallel()

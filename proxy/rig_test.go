@@ -11,8 +11,8 @@ import (
 // The rig of allocation tests and timings: an upstream, a plan and a client
 // that cost nothing themselves.
 
-// rawUpstream answers every request of requestLen bytes with the same bytes and
-// allocates nothing after its connection stands.
+// rawUpstream answers every request of requestLen bytes with the same bytes, and
+// allocates nothing once it is connected.
 func rawUpstream(t testing.TB, answer string, requestEnd []byte) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

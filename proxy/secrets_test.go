@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Whatever clients and upstreams do, the server's log and the errors for logs
-// show no byte of a request, no key and no upstream address.
+// The server's log and the errors for logs show no byte of a request, no key and no
+// upstream address, whatever clients and upstreams do.
 func TestLogsShowNoSecrets(t *testing.T) {
 	const prompt, key, upstreamKey = "my-secret-prompt", "sk-client-secret", "sk-upstream-secret"
 	u := newUpstream(t, func(c net.Conn, r *bufio.Reader, n int) {

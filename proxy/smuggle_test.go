@@ -10,8 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Answers that two readers could end at different bytes are refused, and their
-// connection is closed: the rest would be taken for another client's answer.
+// Answers that two readers could end at different bytes are refused, and their connection
+// is closed: the rest would become another client's answer.
 func TestAmbiguousAnswersAreRefused(t *testing.T) {
 	f := func(name, answer string) {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAmbiguousAnswersAreRefused(t *testing.T) {
 		2000)+"\r\n")
 }
 
-// What is odd but clear is taken.
+// Unusual but unambiguous answers are accepted.
 func TestUnusualAnswersAreTaken(t *testing.T) {
 	f := func(name, answer, want string) {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestUnusualAnswersAreTaken(t *testing.T) {
 		"0123456789")
 }
 
-// An answer that is longer than it says must not begin the next client's.
+// An answer that is longer than announced must not begin the next client's.
 func TestTrailingBytesPoisonTheConnection(t *testing.T) {
 	for name, answer := range map[string]string{
 		"length": "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx" + jsonAnswer("evil"),
@@ -117,7 +117,7 @@ func TestTrailingBytesPoisonTheConnection(t *testing.T) {
 	}
 }
 
-// What follows a request that was refused unread is never served as a request.
+// The bytes after a request that was refused unread are never served as a request.
 func TestAnUnreadBodyIsNotTheNextRequest(t *testing.T) {
 	var paths []string
 	g := newGateway(t, Options{}, ServerOptions{MaxBody: 100},

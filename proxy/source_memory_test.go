@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// A body of 100 MB that is made while it is sent passes through memory that
-// does not grow with it.
+// A body of 100 MB that is made while it is sent does not grow the memory.
 func TestLargeSourcesAreSentInFlatMemory(t *testing.T) {
 	u := newUpstream(t, answerSum)
 	tg := endpoint(t, u.addr)

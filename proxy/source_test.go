@@ -16,8 +16,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// made is a body of n bytes in pieces of a few sizes; it may lie about its
-// length, and counts how often it was written.
+// made is a body of n bytes in pieces of a few sizes. It may lie about its length, and
+// counts its writes.
 type made struct {
 	n, says int
 	piece   int
@@ -85,8 +85,8 @@ func sourcePlan(src Source, targets ...*Endpoint) func() *plan {
 	}
 }
 
-// A body that is made while it is sent arrives whole, whatever its pieces, and
-// the connection serves the next request.
+// A body that is made while it is sent arrives whole, for all sizes of pieces, and the
+// connection serves the next request.
 func TestSourcesArriveWhole(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, answerSum)
@@ -110,8 +110,8 @@ func TestSourcesArriveWhole(t *testing.T) {
 	}
 }
 
-// A body that turns out shorter or longer than announced, or that cannot be
-// made, is our mistake: the connection is closed, nothing is repeated.
+// A body that is shorter or longer than announced, or that cannot be made, is our error:
+// the connection is closed, and nothing is repeated.
 func TestSourcesThatBreakTheirWordAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	for name, src := range map[string]*made{
@@ -137,8 +137,8 @@ func TestSourcesThatBreakTheirWordAreNotRepeated(t *testing.T) {
 	}
 }
 
-// A kept-alive connection that died, and a target that breaks off in the middle
-// of the body, both get it from its beginning somewhere else.
+// If a kept-alive connection dies, or a target breaks off in the middle of the body, the
+// body is sent again from its beginning.
 func TestSourcesAreSentAgain(t *testing.T) {
 	t.Parallel()
 	src := &made{n: 8 << 20, says: 8 << 20, piece: 9000}
@@ -184,7 +184,7 @@ func TestSourcesAreSentAgain(t *testing.T) {
 	}
 }
 
-// An upstream that refuses an upload half way is heard.
+// The answer of an upstream that refuses an upload half way is read.
 func TestAnUpstreamThatRefusesASourceIsHeard(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(c net.Conn, r *bufio.Reader, _ int) {
@@ -255,7 +255,7 @@ type panicking struct{}
 func (panicking) Len() int64                       { return 5 }
 func (panicking) WriteTo(io.Writer) (int64, error) { panic("test") }
 
-// A slow reader gets all the time it needs, a stalled one is let go of.
+// A slow reader gets all the time it needs; a stalled one is cut off.
 func TestDeliveryCutsOnlyStalledClients(t *testing.T) {
 	t.Parallel()
 	src := &made{n: 512 << 20, says: 512 << 20, piece: 1 << 20}
@@ -273,15 +273,15 @@ func TestDeliveryCutsOnlyStalledClients(t *testing.T) {
 	select { // and now it stops reading
 	case err := <-ends:
 		if err == nil {
-			t.Error("delivered to nobody")
+			t.Error("delivered to a client that reads no more")
 		}
 	case <-time.After(60 * time.Second):
 		t.Fatal("still being delivered")
 	}
 }
 
-// A client that was never answered, as after HEAD, is told of all the same.
-func TestADeliveryThatNobodyAskedForEnds(t *testing.T) {
+// A delivery without an answer to the client, as after HEAD, still ends with an error.
+func TestADeliveryWithoutAnAnswerEnds(t *testing.T) {
 	t.Parallel()
 	ends := make(chan error, 1)
 	g := newGateway(t, Options{}, ServerOptions{}, delivering(&made{n: 9, says: 9, piece: 9}, ends))

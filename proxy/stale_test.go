@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// An upstream closes its idle connections after a few seconds; the next request
-// must not die of it.
+// An upstream closes its idle connections after a few seconds. The next request must not
+// fail because of it.
 func TestAnIdleConnectionThatDiedIsNotUsed(t *testing.T) {
 	f := func(name string, die func(c net.Conn)) {
 		t.Run(name, func(t *testing.T) {
@@ -46,15 +46,15 @@ func TestAnIdleConnectionThatDiedIsNotUsed(t *testing.T) {
 	}
 	f("closed", func(net.Conn) {})
 	f("reset", func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) })
-	// What nobody asked for would be the answer to the next client's request.
+	// Unasked bytes would be the answer to the next client's request.
 	f("unasked bytes", func(c net.Conn) {
 		_, _ = io.WriteString(c, jsonAnswer("somebody else's"))
 		time.Sleep(400 * time.Millisecond)
 	})
 }
 
-// A connection that dies with our request on it may have had its effect: the
-// request is repeated only where the operator says that this is safe.
+// A connection that dies during our request may have had its effect. The request is
+// repeated only where the operator declares that safe.
 func TestARequestIsNotRepeatedInSilence(t *testing.T) {
 	for _, safe := range []bool{false, true} {
 		var requests atomic.Int32
@@ -94,7 +94,7 @@ func TestARequestIsNotRepeatedInSilence(t *testing.T) {
 	}
 }
 
-// A fresh connection that dies is not retried either way.
+// A new connection that dies is never retried.
 func TestAFreshConnectionIsNotRetried(t *testing.T) {
 	u := newUpstream(t, func(c net.Conn, r *bufio.Reader, _ int) { _, _, _ = readRequest(r) })
 	tg := endpoint(t, u.addr, func(o *EndpointOptions) { o.RetrySafe = true })
@@ -158,7 +158,7 @@ func TestTheNextTargetIsTried(t *testing.T) {
 		t.Errorf("the busy target's connection was not kept: %d %d", open, idle)
 	}
 
-	// With nothing more to try the last answer can still be read.
+	// With no target left the last answer can still be read.
 	targets = []*Endpoint{a, b}
 	if resp, body, err := g.ask("{}"); err != nil || resp.StatusCode != 429 || body != "busy" {
 		t.Fatalf("%v %q %v", resp, body, err)

@@ -73,8 +73,7 @@ func TestASlowReaderIsServed(t *testing.T) {
 	}
 }
 
-// A plain response to a client that does not read it does not hold its
-// goroutine for ever.
+// A plain response to a client that does not read it must not hold its goroutine forever.
 func TestAStalledPlainResponseIsCut(t *testing.T) {
 	body := strings.Repeat("x", 32<<20)
 	u := newUpstream(t, answering(jsonAnswer(body)))
@@ -84,7 +83,7 @@ func TestAStalledPlainResponseIsCut(t *testing.T) {
 	c := g.dial()
 	_, _ = io.WriteString(c, post("{}"))
 	g.outcome()
-	eventually(t, "the server has let go of the connection", func() bool { return g.s.GetOpenConnectionsCount() <= 1 })
+	eventually(t, "the server has closed the connection", func() bool { return g.s.GetOpenConnectionsCount() <= 1 })
 }
 
 func TestEachPhaseHasItsLimit(t *testing.T) {
@@ -146,7 +145,7 @@ func TestEachPhaseHasItsLimit(t *testing.T) {
 	})
 }
 
-// Pauses within the limits harm nobody, also when they add up to more.
+// Pauses within the limits break no stream, even if they add up to more.
 func TestPausesWithinTheLimitAreFine(t *testing.T) {
 	u := newUpstream(t, func(c net.Conn, r *bufio.Reader, _ int) {
 		_, _, _ = readRequest(r)

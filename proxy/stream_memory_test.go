@@ -17,11 +17,11 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// streamMemoryLimit is what one open stream may cost the process (KiB).
+// streamMemoryLimit is the most memory of one open stream (KiB).
 const streamMemoryLimit = 31
 
-// Open streams cost one page of buffer each, a stack, and what the server
-// needs: measured from outside, on a gateway in a process of its own.
+// Open streams cost one page of buffer each, a stack, and the server's own memory:
+// measured from outside, on a gateway in a process of its own.
 func TestOpenStreamsAreCheap(t *testing.T) {
 	if up := os.Getenv("FAREBOX_TEST_GATEWAY"); up != "" {
 		gatewayProcess(t, up)

@@ -21,7 +21,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// certificate writes a certificate for 127.0.0.1 that signed itself.
+// certificate writes a self-signed certificate for 127.0.0.1.
 func certificate(t *testing.T) (cert, key string) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -47,7 +47,7 @@ func certificate(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// tlsUpstream serves over TLS what serve does.
+// tlsUpstream is an upstream that serves with TLS.
 func tlsUpstream(t *testing.T, cert, key string, serve func(c net.Conn, r *bufio.Reader, n int)) *upstream {
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -115,7 +115,7 @@ func TestUpstreamsOverTLS(t *testing.T) {
 	}
 }
 
-// Clients over TLS are streamed to and watched like others.
+// Clients over TLS get streams and are watched like others.
 func TestClientsOverTLS(t *testing.T) {
 	cert, key := certificate(t)
 	noticed := make(chan time.Time, 1)
@@ -262,7 +262,7 @@ func TestRenewedCertificateIsServed(t *testing.T) {
 		}
 	}
 	replace(newCert, cert)
-	// In the middle of a renewal the two files do not fit.
+	// In the middle of a renewal the two files do not match.
 	if err := ln.(Refresher).Refresh(); err == nil || served() != old {
 		t.Errorf("a certificate without its key: %v", err)
 	}

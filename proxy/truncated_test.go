@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// An upstream that breaks off must not look complete to the client.
+// An answer that the upstream breaks off must not look complete to the client.
 func TestATruncatedAnswerIsNeverDeliveredAsComplete(t *testing.T) {
 	breakingOff := func(answer string, reset bool) func(net.Conn, *bufio.Reader, int) {
 		return func(c net.Conn, r *bufio.Reader, _ int) {

@@ -13,15 +13,15 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// newLimited is a gateway whose room for bodies the test can see.
+// newLimited is a gateway whose budget for bodies the test can see.
 func newLimited(t *testing.T, o ServerOptions, most int64, handler fasthttp.RequestHandler) (*gateway, *Uploads) {
 	o.Refuse = func(ctx *fasthttp.RequestCtx, r Refusal) { ctx.SetBodyString(r.String()) }
 	o.Uploads = NewUploads(most)
 	return newGateway(t, Options{}, o, func(_ *gateway, ctx *fasthttp.RequestCtx) { handler(ctx) }), o.Uploads
 }
 
-// Request bodies of all clients together stay within the budget; who comes too
-// much is told 503 and may come again.
+// Request bodies of all clients together stay within the budget. A request beyond it gets
+// a 503 and may be repeated.
 func TestBodiesInFlightAreLimited(t *testing.T) {
 	hold := make(chan bool)
 	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, ReadTimeout: 10 * time.Second}, 263<<10,
@@ -50,7 +50,7 @@ func TestBodiesInFlightAreLimited(t *testing.T) {
 	if f.Used() != 200<<10 {
 		t.Errorf("%d bytes counted", f.Used())
 	}
-	// Small requests are not counted and go on.
+	// Small requests are not counted and continue.
 	if resp, _, err := g.ask("small"); err != nil || resp.StatusCode != 200 {
 		t.Errorf("%v %v", resp, err)
 	}
@@ -69,7 +69,7 @@ func TestBodiesInFlightAreLimited(t *testing.T) {
 	}
 }
 
-// Uploads that break off give their share back, whatever way they break off.
+// Interrupted uploads return their share, however they are interrupted.
 func TestBrokenUploadsGiveTheirShareBack(t *testing.T) {
 	g, f := newLimited(t, ServerOptions{MaxBody: 1 << 20, ReadTimeout: 300 * time.Millisecond}, 9<<20,
 		func(*fasthttp.RequestCtx) {})

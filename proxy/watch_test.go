@@ -16,8 +16,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Clients that leave at any moment, with a watcher that looks all the time,
-// never harm those that stay: no socket is expired that has another owner.
+// Clients that leave at any moment, with a watcher that never rests, do not harm clients
+// that stay: no socket of another owner is expired.
 func TestDeparturesDoNotHarmOthers(t *testing.T) {
 	u := newUpstream(t, func(c net.Conn, r *bufio.Reader, _ int) {
 		for n := 0; ; n++ {
@@ -112,8 +112,8 @@ func TestDeparturesDoNotHarmOthers(t *testing.T) {
 	eventually(t, "all connections are idle or closed", func() bool { open, idle := tg.Conns(); return open == idle })
 }
 
-// With nothing registered the watcher does not wake, and a phase that begins after a
-// rest of any length has its whole time.
+// Without registrations the watcher does not wake, and a phase after a rest of any length
+// has its full time.
 func TestWatcherRestsWhileNothingIsRegistered(t *testing.T) {
 	const tick, limit = time.Millisecond, 60 * time.Millisecond
 	w := newWatcher(tick, time.Second, true)

@@ -50,7 +50,7 @@ func message(i int, body []byte, chunked bool, rnd *rand.Rand) (wire []byte, wan
 	return b.Bytes(), want
 }
 
-// A head that is not where requestOf looks ends the start, not a request.
+// If a head is not where requestOf reads it, the start fails, not a request.
 func TestAServerThatKeepsHeadsElsewhereIsNotStarted(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Errorf("with the fasthttp of go.mod: %v", err)
@@ -62,9 +62,8 @@ func TestAServerThatKeepsHeadsElsewhereIsNotStarted(t *testing.T) {
 	}
 }
 
-// Requests of all sizes that follow each other without a pause, in pieces that
-// end anywhere, are each answered for what they are: nothing of a body becomes
-// the next request, and nothing is lost.
+// Pipelined requests of all sizes, in pieces that end anywhere, each get their own
+// answer: no part of a body becomes the next request, and no byte is lost.
 func TestRequestsInPiecesAreSeparated(t *testing.T) {
 	cert, key := certificate(t)
 	u := NewUploads(1 << 30)
@@ -124,8 +123,8 @@ func TestRequestsInPiecesAreSeparated(t *testing.T) {
 	eventually(t, "all room is back", func() bool { return u.Used() == 0 })
 }
 
-// A head that could be read in two ways is refused and its connection closed,
-// also behind a good request.
+// A head with two readings is refused and its connection closed, also after a good
+// request.
 func TestHeadsWithTwoReadingsAreRefused(t *testing.T) {
 	var served int
 	g := newGateway(t, Options{}, ServerOptions{}, func(*gateway, *fasthttp.RequestCtx) { served++ })
@@ -178,7 +177,7 @@ func TestHeadsWithTwoReadingsAreRefused(t *testing.T) {
 			text := string(b)
 			if served != good || strings.Count(text, "HTTP/1.1 200") != good ||
 				strings.Count(text, "HTTP/1.1 400") != 1 || strings.Count(text, "HTTP/1.1 ") != good+1 {
-				t.Errorf("%s behind %.5q: served %d, %q %v", name, first, served, text, err)
+				t.Errorf("%s after %.5q: served %d, %q %v", name, first, served, text, err)
 			}
 		}
 	}
@@ -198,7 +197,7 @@ func TestHeadsWithTwoReadingsAreRefused(t *testing.T) {
 	}
 }
 
-// A chunked upload that breaks off between two chunks is none.
+// A chunked upload that breaks off between two chunks is not a complete request.
 func TestBrokenChunkedUploadsAreNotServed(t *testing.T) {
 	served := false
 	g := newGateway(t, Options{}, ServerOptions{}, func(*gateway, *fasthttp.RequestCtx) { served = true })

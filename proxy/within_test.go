@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// patience asks a target again and again, until all attempts together have no
-// time left.
+// patience asks a target repeatedly, until all attempts together have used their time.
 func patience(x *Exchange, tg *Endpoint, most int) (res Result, tries int) {
 	for tries < most && res.Cause != TotalTimeout {
 		res = x.Ask(tg, &Request{Path: chatPath, Body: []byte("{}")})
@@ -17,8 +16,8 @@ func patience(x *Exchange, tg *Endpoint, most int) (res Result, tries int) {
 	return res, tries
 }
 
-// A limit for a whole conversation holds for all its attempts together, and
-// for none that comes after it.
+// A limit for a whole conversation covers all its attempts together, and none of the next
+// conversation.
 func TestLimitOfAllAttempts(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, func(_ net.Conn, r *bufio.Reader, _ int) {

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// mostErrorBytes is what no error may exceed, whatever is echoed in it.
+// mostErrorBytes is the most that an error may have, whatever it echoes.
 const mostErrorBytes = 128 << 10
 
-// Whatever a client has echoed to it, an error is JSON of bounded size and depth.
+// An error is JSON of bounded size and depth, whatever it echoes to the client.
 func FuzzErrorBody(f *testing.F) {
 	f.Add("plain", "messages.0.content", "string", 1)
 	f.Add("dots", "metadata."+strings.Repeat(".", 5000), "x", 20)

@@ -10,8 +10,8 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-// Both generations of clients read an error: text plus top-level code; the
-// nested and the flat list of what is wrong name the same places.
+// Both generations of clients read an error: text plus top-level code. The nested and the
+// flat list of issues name the same places.
 func TestErrorShapes(t *testing.T) {
 	e := Invalid(
 		Issue{Code: "too_big", Path: "temperature", Message: "too hot", Maximum: "2"},
@@ -65,7 +65,7 @@ func TestErrorShapes(t *testing.T) {
 	}
 }
 
-// What a client sent is echoed as text, whatever bytes it has.
+// The client's bytes are echoed as text, whatever they are.
 func TestEchoedBytesCannotBreakTheBody(t *testing.T) {
 	for _, s := range []string{"\x00\x1f\"\\", "\xff\xfe\xed\xa0\x80", "</script>", "\u2028",
 		string([]byte{0xf0, 0x9f})} {
@@ -136,8 +136,8 @@ func TestAcceptEncoding(t *testing.T) {
 	}
 }
 
-// At high rates a bounded number of lines a second is written, and the first
-// line after the silence says how many were not.
+// At high rates a bounded number of lines a second is written. The first line after the
+// silence has the number of dropped lines.
 func TestSamplerBoundsLines(t *testing.T) {
 	var s sampler
 	s.limit.Store(10)

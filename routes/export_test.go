@@ -6,7 +6,7 @@ import (
 	"farebox/proxy"
 )
 
-// What tests of the spine with its capabilities look at, and break.
+// Fields and methods that tests of routes with its capabilities read and change.
 
 func (g *Gateway) SetProxy(p *proxy.Proxy) { g.proxy = p }
 
@@ -16,7 +16,7 @@ func (g *Gateway) FirstUpstream() *dialect.Upstream {
 	return g.live.Load().catalog.Models()[0].Targets[0].Upstream
 }
 
-// HookOf is where upstreams report on a job.
+// HookOf is the URL at which upstreams report on a job.
 func (g *Gateway) HookOf(queueID string) string { return g.hookOf(queueID) }
 
 // JobStats are those of the machine of jobs.

@@ -7,7 +7,7 @@ import (
 	"farebox/billing/job"
 )
 
-// What is said of a job, letter by letter (addendum 9.7, 10.3).
+// The answers for a job, letter by letter (addendum 9.7, 10.3).
 func TestShapesOfAJob(t *testing.T) {
 	t.Parallel()
 	f := func(got []byte, want string) {

@@ -55,7 +55,7 @@ func (s *songs) queue(c *routes.Call) *routes.Error {
 	return c.SellFlat(sale, routes.Terms{Patience: time.Minute})
 }
 
-// named reads what retrieve and complete name.
+// named reads the members of retrieve and complete that name a job.
 func (s *songs) named(c *routes.Call) (v *job.View, release bool, e *routes.Error) {
 	var q struct {
 		ID     string `json:"queue_id"`
@@ -100,7 +100,7 @@ type studio struct {
 	submit func(t asyncjob.Task) (*asyncjob.Submitted, error)
 	poll   func(t asyncjob.Task) (*asyncjob.Status, error)
 	asked  int
-	long   string // what it makes in place of melody
+	long   string // the result in place of melody
 }
 
 func (s *studio) Submit(_ context.Context, t asyncjob.Task) (*asyncjob.Submitted, error) {
@@ -152,7 +152,7 @@ func startSongs(t *testing.T, s *studio) *routestest.Rig {
 	return routestest.StartWith(t, songConfig, "127.0.0.1:9", func(o *routes.Options) { o.Maker = s }, &songs{})
 }
 
-// balance waits until the account has a balance.
+// wantBalance waits until the account has a balance.
 func wantBalance(t *testing.T, r *routestest.Rig, want billing.Nano) {
 	t.Helper()
 	var have billing.Nano
@@ -212,7 +212,7 @@ func TestAJobIsSoldMadeAndFetched(t *testing.T) {
 	wantBalance(t, r, thousand-1e9)
 }
 
-// "Its upstream would not have it": nothing is sold, and the answer says why.
+// "Its upstream would not have it": nothing is sold, and the answer has the reason.
 func TestARefusedJobIsNotSold(t *testing.T) {
 	t.Parallel()
 	r := startSongs(t, &studio{submit: func(asyncjob.Task) (*asyncjob.Submitted, error) {
@@ -224,8 +224,8 @@ func TestARefusedJobIsNotSold(t *testing.T) {
 	wantBalance(t, r, thousand)
 }
 
-// "It failed while it was made": its price comes back.
-func TestAFailedJobIsGivenBack(t *testing.T) {
+// "It failed while it was made": its price is refunded.
+func TestAFailedJobIsRefunded(t *testing.T) {
 	t.Parallel()
 	r := startSongs(t, &studio{poll: func(asyncjob.Task) (*asyncjob.Status, error) {
 		return &asyncjob.Status{Failed: &asyncjob.Refused{Status: 500, Code: "INFERENCE_FAILED", Message: "It broke."}}, nil
@@ -237,9 +237,9 @@ func TestAFailedJobIsGivenBack(t *testing.T) {
 	wantBalance(t, r, thousand)
 }
 
-// "The upstream hung up before it answered": nobody knows, so the job is given back; a
-// repeat with the same key hears the same and sells nothing.
-func TestAnUnknownOutcomeIsGivenBack(t *testing.T) {
+// "The upstream hung up before it answered": the outcome is unknown, so the job is
+// refunded. A repeat with the same key gets the same answer and sells nothing.
+func TestAnUnknownOutcomeIsRefunded(t *testing.T) {
 	t.Parallel()
 	s := &studio{submit: func(asyncjob.Task) (*asyncjob.Submitted, error) {
 		return nil, &asyncjob.Unknown{Upstream: "u", Err: errors.New("hung up")}
@@ -258,7 +258,7 @@ func TestAnUnknownOutcomeIsGivenBack(t *testing.T) {
 }
 
 // "The upstream took my song and cut the connection, and the gateway sent it once more":
-// it is asked once, the price comes back, and the operator hears of it.
+// the upstream is asked once, the price is refunded, and an alarm tells the operator.
 func TestAnOrderThatIsCutOffIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	up := strict.New(upstream.Options{})
@@ -297,8 +297,8 @@ func TestAKeyedJobIsSoldOnce(t *testing.T) {
 	wantBalance(t, r, thousand-1e9)
 }
 
-// "The adapter panicked": that is an outcome that nobody knows.
-func TestAPanicAtSubmissionIsGivenBack(t *testing.T) {
+// "The adapter panicked": the outcome is unknown.
+func TestAPanicAtSubmissionIsRefunded(t *testing.T) {
 	t.Parallel()
 	r := startSongs(t, &studio{submit: func(asyncjob.Task) (*asyncjob.Submitted, error) { panic("no") }})
 	if status, answer := r.Post("/song/queue", `{}`, ""); status != http.StatusBadGateway {
@@ -307,7 +307,7 @@ func TestAPanicAtSubmissionIsGivenBack(t *testing.T) {
 	wantBalance(t, r, thousand)
 }
 
-// "My script queued too many": what is beyond the limit is refused and not paid.
+// "My script queued too many": jobs beyond the limit are refused and not charged.
 func TestAnAccountHasOnlySoManyJobs(t *testing.T) {
 	t.Parallel()
 	r := startSongs(t, &studio{poll: func(asyncjob.Task) (*asyncjob.Status, error) { return &asyncjob.Status{Progress: -1}, nil }})
@@ -322,7 +322,8 @@ func TestAnAccountHasOnlySoManyJobs(t *testing.T) {
 		t.Error(status, answer)
 	}
 	wantBalance(t, r, thousand-3e9)
-	// Released before they are made: their upstream confirms that it charges nothing.
+	// They are released before completion: their upstream confirms that it charges
+	// nothing.
 	for id := range ids {
 		if status, answer := ask(t, r, "/song/complete", id, ""); status != http.StatusOK || answer != "released" {
 			t.Error(status, answer)
@@ -349,7 +350,7 @@ func TestJobsOfOthersAreUnknown(t *testing.T) {
 
 // "My connection broke in the middle of the one download": it can be fetched again, and
 // is deleted only after that.
-func TestWhoBreaksOffCanFetchAgain(t *testing.T) {
+func TestInterruptedFetchesCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	s := &studio{long: "ID3\x04\x00" + strings.Repeat("la", 8<<20)}
 	r := startSongs(t, s)
@@ -382,8 +383,8 @@ func TestWhoBreaksOffCanFetchAgain(t *testing.T) {
 	}
 }
 
-// "The upstream says that it is done": it is asked. What nobody gave out is unknown, and
-// so is what somebody has made up.
+// "The upstream says that it is done": the gateway polls it. Hooks that were never issued
+// are unknown, forged ones included.
 func TestAReportOnlyHasTheUpstreamAsked(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 100)
@@ -409,6 +410,6 @@ func TestAReportOnlyHasTheUpstreamAsked(t *testing.T) {
 	select {
 	case <-asked:
 	case <-time.After(time.Minute):
-		t.Error("nobody asked the upstream")
+		t.Error("the upstream was not polled")
 	}
 }

@@ -12,7 +12,7 @@ const oneFile = "--b\r\nContent-Disposition: form-data; name=\"image\"; filename
 	"image/png\r\n\r\nPNG\r\n--b\r\n" +
 	"Content-Disposition: form-data; name=\"prompt\"\r\n\r\na cat\r\n--b--\r\n"
 
-// Files are slices of the body: an upload of 25 MB stands in memory once.
+// Files are slices of the body: an upload of 25 MB is in memory once.
 func TestPartsAreSlicesOfTheBody(t *testing.T) {
 	body := []byte("preamble\r\n" + oneFile)
 	parts, err := ParseParts(body, "b")
@@ -62,7 +62,8 @@ func TestBrokenFormsAreRefused(t *testing.T) {
 	}
 }
 
-// What this reader takes, the standard library's reads the same way.
+// If this reader and the standard library's both accept a body, they read it the same
+// way.
 func FuzzMultipart(f *testing.F) {
 	f.Add([]byte(oneFile))
 	f.Add([]byte("x\r\n" + oneFile + "epilogue"))

@@ -20,9 +20,9 @@ import (
 	"farebox/routes/rpc"
 )
 
-// A request that panics gives back all that it took, and is an error in the log
-// and in the metrics. The gateway here is the one of the binary, served on a
-// socket; only the part that panics is put into it.
+// A request that panics returns all that it took, and is an error in the log and in the
+// metrics. The gateway here is the one of the binary, served on a socket; only the part
+// that panics is added.
 
 const panicConfig = `
 log: { level: info }
@@ -40,13 +40,13 @@ rpc:
   turn_wait: 100ms
 `
 
-// panicking is a dialect that breaks down at one of its steps.
+// panicking is a dialect that panics at one of its steps.
 type panicking struct {
 	dialect.Dialect
 	at string
 }
 
-// secretPrompt is what a client sent: never to be seen in a log.
+// secretPrompt is a client's text that no log may contain.
 const secretPrompt = "the diary of Anne"
 
 func (d *panicking) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
@@ -192,7 +192,7 @@ func servePanics(t *testing.T) *panicRig {
 	return &panicRig{routestest.Start(t, panicConfig, up, chat.New(nil, nil, nil), rpc.New())}
 }
 
-// awaitPanics gives the line of the nth panic.
+// awaitPanics returns the line of the nth panic.
 func (g *panicRig) awaitPanics(t *testing.T, n int) string {
 	t.Helper()
 	var found []string

@@ -26,14 +26,14 @@ func TestAddressesAreCountedInBoundedMemory(t *testing.T) {
 		t.Error("one customer's /64 is not counted together")
 	}
 	if p.Take(from("192.0.2.1"), 2, now.Add(30*time.Second)) != 0 {
-		t.Error("half a minute later there is no room for one of two a minute")
+		t.Error("half a minute later one of two a minute is refused")
 	}
 	if p.Take(from("192.0.2.1"), 0, now) != 0 {
 		t.Error("without a limit it is refused")
 	}
 	for i := range 10 {
 		if p.Take(netip.Addr{}, 2, now) != 0 {
-			t.Errorf("request %d of the proxy at a Unix socket is refused, whoever it is from", i)
+			t.Errorf("request %d of the proxy at a Unix socket is refused, for any client", i)
 		}
 	}
 	for i := range 3 * maxCounted {

@@ -11,7 +11,7 @@ import (
 	"farebox/config"
 )
 
-// An upstream that makes up codes does not make the log, or its memory, grow.
+// An upstream that invents codes makes neither the log nor its memory grow.
 func TestKindsOfFailuresAreBounded(t *testing.T) {
 	var out bytes.Buffer
 	s := sampler{log: zerolog.New(&out)}

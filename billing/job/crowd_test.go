@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Ten thousand that wait for long are asked after a hundred times a second; those
-// that were sold just now as soon as ever.
+// Ten thousand jobs that wait for long are polled a hundred times a second; jobs that
+// were sold just now are polled as soon as ever.
 func TestCrowdsAreAskedAfterMoreSeldom(t *testing.T) {
 	m, terms := &Machine{}, &Terms{PollMin: time.Second, PollMax: time.Minute, Timeout: time.Hour}
 	old, young := &entry{created: now().Add(-20 * time.Minute)}, &entry{created: now().Add(-12 * time.Second)}

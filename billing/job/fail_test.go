@@ -11,9 +11,9 @@ import (
 	"farebox/billing/store"
 )
 
-// "We paid for a film that a customer got back, and found nothing in the log": whoever
-// gives a job up says so first, since a process that dies behind that leaves a job that has
-// ended, about which the next one says nothing.
+// "We paid for a film that a customer got back, and found nothing in the log": a process logs the
+// alarm before it gives the job up. After its death the next process finds an ended job and logs
+// nothing.
 func TestAnAlarmOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestAnAlarmOutlivesItsProcess(t *testing.T) {
 		}
 		queueID, _, _ := order(m, 1)
 		s.mu.Lock()
-		s.dies = s.writes + 1 // that it failed is written down, and its process does not hear of it
+		s.dies = s.writes + 1 // the failure is written, and its process gets no answer
 		s.mu.Unlock()
 		time.Sleep(2 * testTerms.Timeout)
 		synctest.Wait()

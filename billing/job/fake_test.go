@@ -17,12 +17,12 @@ import (
 	"farebox/config/asyncjob"
 )
 
-// table is the jobs of a store that nodes share.
+// table has the jobs of a store that nodes share.
 type table struct {
 	mu   sync.Mutex
 	rows map[string]*store.JobRow
 	dead map[uint32]bool // nodes whose session has ended
-	// counted is how often all jobs were counted.
+	// counted is the number of counts of all jobs.
 	counted int
 }
 
@@ -34,12 +34,12 @@ var errAway = errors.New("the store is away")
 type session struct {
 	*table
 	writes, dies int
-	after        bool // the last write comes through
+	after        bool // the last write succeeds
 	died         func()
 	gone         bool
 }
 
-// write does something to the table, unless the process is dead.
+// write changes the table, unless the process is dead.
 func (s *session) write(do func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *session) write(do func()) error {
 	return nil
 }
 
-// written is how many writes were tried.
+// written returns the number of attempted writes.
 func (s *session) written() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +254,7 @@ func (s *session) ExpiredJobs(owner uint32, nowUs int64, most int) (list []*stor
 
 func (s *session) PurgeJobs(int64, int) (int, error) { return 0, nil }
 
-// works is an upstream. It counts what it was made to do.
+// works is an upstream. It counts the jobs that it takes, polls and stops.
 type works struct {
 	mu       sync.Mutex
 	jobs     map[string]int // how often each was taken
@@ -264,7 +264,7 @@ type works struct {
 	keys     bool          // it takes an order once for a key
 	began    map[string]time.Time
 	how      string // see submit and Poll
-	once     bool   // it answers with what it made
+	once     bool   // it answers with the result at once
 	tries    map[string]int
 	blocked  chan struct{} // Fetch waits for it
 	fetching chan struct{} // and says so
@@ -346,7 +346,7 @@ func (w *works) Cancel(context.Context, asyncjob.Task) (bool, error) {
 	return !w.paid, nil
 }
 
-// stops is how often it was told to stop.
+// stops is the number of cancels.
 func (w *works) stops() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -391,7 +391,7 @@ func (s *shelf) Put(_ context.Context, id string, body io.Reader, _ string, most
 	return int64(len(b)), nil
 }
 
-// count is how much it keeps.
+// count returns the number of its files.
 func (s *shelf) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -412,7 +412,7 @@ func newMachine(s Store, w Maker, k Keeper, node uint32, shared bool) *Machine {
 	return New(Options{Store: s, Maker: w, Keeper: k, Node: node, Shared: shared, Terms: testTerms, Log: zerolog.Nop()})
 }
 
-// kill leaves a machine as a process that died does: nothing that it does counts any more.
+// kill leaves a machine as a process that died does: it has no effect any more.
 func (m *Machine) kill() {
 	m.mu.Lock()
 	m.closed = true
@@ -420,12 +420,12 @@ func (m *Machine) kill() {
 	m.stop()
 }
 
-// order sells a job as the spine does, and says whether its customer was told its id.
+// order sells a job as the routes do. sold reports whether the client got its id.
 func order(m *Machine, n byte) (queueID string, out Outcome, sold bool) {
 	return orderOf(m, n, []byte("order"))
 }
 
-// orderOf is order with what is ordered.
+// orderOf is order with the given text of the job's order.
 func orderOf(m *Machine, n byte, what []byte) (queueID string, out Outcome, sold bool) {
 	row := &store.JobRow{ID: id{15: n, 6: 0x40}.String(), Kind: "music", Model: "song", Account: 1,
 		Request: [16]byte{n}, Owner: m.o.Node, Epoch: 1, Node: m.o.Node, Hold: uint64(n), State: store.JobSubmitting,

@@ -44,6 +44,6 @@ func TestResultsThatComeTogetherShareTheRoom(t *testing.T) {
 	a := in.expect(strings.NewReader(strings.Repeat("x", 90)))
 	a.room = 90
 	if n, err := io.Copy(io.Discard, struct{ io.Reader }{a}); n != 90 || err != nil {
-		t.Errorf("what fits exactly: %d bytes, %v", n, err)
+		t.Errorf("a body that fits exactly: %d bytes, %v", n, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"farebox/billing/store"
 )
 
-// audit says what is wrong with jobs of which nothing is left to do: each is completed,
-// and there is what it made; or it failed, and is given back. Nothing else lies about.
+// audit returns the faults of finished jobs: each is completed and has its file, or
+// failed and is refunded. There are no orphaned files.
 func audit(t *table, k *shelf) (wrong []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -28,13 +28,13 @@ func audit(t *table, k *shelf) (wrong []string) {
 		case !r.State.Terminal():
 			say(r, "it was lost")
 		case r.Cancel:
-			say(r, "its upstream was not told to stop")
+			say(r, "its upstream got no cancel")
 		case len(r.Order) > 0:
-			say(r, "what was ordered is still there")
+			say(r, "its order is still stored")
 		case r.State == store.JobFailed && (!r.Owed || kept || r.Code == ""):
-			say(r, "it failed and is not given back, or lies about, or nobody knows why")
+			say(r, "it failed without a refund or a code, or has a file")
 		case r.State == store.JobCompleted && (r.Owed || !kept || r.MediaBytes != 5):
-			say(r, "it is completed, but not there, or given back")
+			say(r, "it is completed, but has no file or is refunded")
 		}
 	}
 	for id := range k.files {
@@ -45,15 +45,15 @@ func audit(t *table, k *shelf) (wrong []string) {
 	return wrong
 }
 
-// manners are how an upstream can be.
+// manners are the behaviours of upstreams.
 var manners = []string{"", "refuses", "hangs up", "again", "panics", "at once", "forgets", "fails", "lies", "breaks off",
 	"never", "keys"}
 
 // afterwards is long enough for every job to end.
 const afterwards = 4 * time.Hour
 
-// life runs jobs in a process that dies at its nth write, and goes on in another one. It
-// gives what is wrong in the end, and how many writes the first process made.
+// life runs jobs in a process that dies at its nth write, and continues in another. It
+// returns the faults at the end and the number of writes of the first process.
 func life(how string, jobs, dies int, after bool) (wrong []string, writes int) {
 	all, k, w := newTable(), &shelf{files: map[string][]byte{}}, newWorks(how)
 	s := &session{table: all, dies: dies, after: after}
@@ -93,7 +93,7 @@ func life(how string, jobs, dies int, after bool) (wrong []string, writes int) {
 }
 
 // "The process was killed between any two of its writes": for each way that an upstream
-// can be, each write and each side of it, no job is lost, each failure is given back, and
+// can be, each write and each side of it, no job is lost, each failure is refunded, and
 // no upstream makes one twice.
 func TestAJobSurvivesDeathAtEveryWrite(t *testing.T) {
 	t.Parallel()
@@ -115,8 +115,8 @@ func TestAJobSurvivesDeathAtEveryWrite(t *testing.T) {
 	}
 }
 
-// "My picture has 30 MB." An order with what clients want to have seen never goes into the
-// ledger: it is handed over once, by the process that took it, and else given back.
+// "My picture has 30 MB." An order with a client's media is never written to the ledger: its
+// process submits it once, or the job is refunded.
 func TestALargeOrderIsNotWrittenDown(t *testing.T) {
 	t.Parallel()
 	for how, completed := range map[string]bool{"": true, "at once": true, "again": false, "hangs up": false} {
@@ -151,7 +151,7 @@ func TestALargeOrderIsNotWrittenDown(t *testing.T) {
 	}
 }
 
-// The process died while it handed over a large order, or just before: it is given back.
+// The process died while it submitted a large order, or just before: the job is refunded.
 func TestALargeOrderDiesWithItsProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestALargeOrderDiesWithItsProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.mu.Lock()
-		s.dies = s.writes + 2 // the row is there; that its upstream has it is not
+		s.dies = s.writes + 2 // the row is written; that its upstream has the job is not
 		s.mu.Unlock()
 		orderOf(m, 1, make([]byte, maxKeptOrder+1))
 		time.Sleep(time.Minute)
@@ -182,8 +182,8 @@ func TestALargeOrderDiesWithItsProcess(t *testing.T) {
 }
 
 // "It was killed before it wrote down that the upstream has my song, and I got my money
-// back instead": an upstream that takes an order once is handed it again, under the same
-// key, by the next process or by another node. Any other must not be: it would make two.
+// back instead": an upstream that takes an order once gets it again, under the same key,
+// from the next process or another node. Any other upstream must not: it would make two.
 func TestAnOrderUnderAKeySurvivesDeath(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []bool{true, false} {
@@ -197,7 +197,7 @@ func TestAnOrderUnderAKeySurvivesDeath(t *testing.T) {
 				if err := m.Begin(); err != nil {
 					t.Fatal(err)
 				}
-				// The last write before the client is answered says that the upstream has it.
+				// The last write before the client's answer records that the upstream has it.
 				s.dies = s.writes + 2
 				if keys {
 					s.dies++
@@ -238,8 +238,8 @@ func TestAnOrderUnderAKeySurvivesDeath(t *testing.T) {
 	}
 }
 
-// "It was refused while the gateway was stopping": whether its row went is not known, so
-// that it is neither charged nor forgotten here.
+// "It was refused while the gateway was stopping": it is unknown whether its row is gone,
+// so the job is neither charged nor forgotten here.
 func TestARefusalThatCannotBeWrittenDownIsUndecided(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
@@ -259,7 +259,7 @@ func TestARefusalThatCannotBeWrittenDownIsUndecided(t *testing.T) {
 	}
 }
 
-// Whatever upstreams do, and wherever processes die.
+// No job is lost, whatever upstreams do and wherever processes die.
 func TestNoJobIsLost(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -275,8 +275,8 @@ func TestNoJobIsLost(t *testing.T) {
 	})
 }
 
-// "A node was cut off while it fetched": another one takes its jobs over, and what the
-// first one brings afterwards changes nothing.
+// "A node was cut off while it fetched": another one takes its jobs over, and late
+// results of the first one change nothing.
 func TestALateOwnerChangesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,8 +320,8 @@ func TestALateOwnerChangesNothing(t *testing.T) {
 	})
 }
 
-// "I let it go before it was made": its upstream is told, and only what it confirms not
-// to charge is given back.
+// "I let it go before it was made": the upstream gets a cancel request, and the job is
+// refunded only if the upstream confirms that it charges nothing.
 func TestAReleasedJobIsCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestAReleasedJobIsCancelled(t *testing.T) {
 			t.Fatal(ok, found, err)
 		}
 		if _, found, _ := m.Release(t.Context(), v); found {
-			t.Error("it was let go twice")
+			t.Error("it was released twice")
 		}
 		time.Sleep(2 * time.Second)
 		if r, _ := (&session{table: all}).Job(queueID); r.State != store.JobFailed || !r.Owed || w.stops() != 1 {
@@ -349,10 +349,10 @@ func TestAReleasedJobIsCancelled(t *testing.T) {
 	})
 }
 
-// "The alias I queued under leads elsewhere now, and my song is gone": a job is found by the
-// name under which it was queued, and by its model's id. What its upstream would take
-// instead is told as that.
-func TestAJobIsFoundByWhatItWasCalled(t *testing.T) {
+// "The alias I queued under leads elsewhere now, and my song is gone": a job is found by the name
+// under which it was queued, and by its model's id. Its view has the upstream's suggestion and
+// recommended model.
+func TestAJobIsFoundByItsNames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := newTable()
@@ -402,7 +402,7 @@ func TestMediaExpire(t *testing.T) {
 
 const waitingJobs = 10_000
 
-// waiting is a machine with jobs that have waited for ten minutes.
+// waiting returns a machine with jobs that have waited for ten minutes.
 func waiting(w Maker) (*Machine, error) {
 	all := newTable()
 	began := time.Now().Add(-10 * time.Minute).UnixMicro()
@@ -417,8 +417,8 @@ func waiting(w Maker) (*Machine, error) {
 	return m, m.Begin()
 }
 
-// Ten thousand jobs that wait take less than 2 KB each, and their upstreams are asked
-// about them a hundred times a second, beginning at once.
+// Ten thousand waiting jobs take less than 2 KB each, and their upstreams are polled a
+// hundred times a second, beginning at once.
 func TestTenThousandJobsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorks("never")
@@ -447,7 +447,7 @@ func TestTenThousandJobsWait(t *testing.T) {
 	})
 }
 
-// What a minute of ten thousand waiting jobs costs: ns/op over 60 s is the share of a core.
+// The cost of a minute of ten thousand waiting jobs: ns/op over 60 s is the share of a core.
 func BenchmarkTenThousandJobsWaitAMinute(b *testing.B) {
 	w := newWorks("never")
 	m, err := waiting(w)

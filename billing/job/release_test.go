@@ -8,9 +8,9 @@ import (
 	"farebox/billing/store"
 )
 
-// A node that lost the job has its upstream stop it, for a customer who let it go. The
-// owner hears that it failed: who let a job go pays what its upstream charges.
-func TestAJobThatAnotherNodeStoppedIsNotGivenBack(t *testing.T) {
+// A node that lost the job has its upstream stop it, because its client released it. The
+// owner gets the failure, and the client pays the upstream's charge.
+func TestAJobThatAnotherNodeStoppedIsNotRefunded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all, k, w := newTable(), &shelf{files: map[string][]byte{}}, newWorks("fails")

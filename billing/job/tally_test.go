@@ -10,8 +10,8 @@ import (
 	"farebox/billing/store"
 )
 
-// miscounted says where a machine's tally differs from the table of a store that it has
-// alone.
+// miscounted returns the differences of a machine's tally from the table of a store that
+// it has alone.
 func miscounted(t *table, m *Machine) (wrong []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,8 +34,8 @@ func miscounted(t *table, m *Machine) (wrong []string) {
 	return wrong
 }
 
-// "The queue got slow with twenty thousand jobs in it": a sale counts in memory; the
-// store counts while jobs are sold, and only then.
+// "The queue got slow with twenty thousand jobs in it": a sale counts in memory. The
+// store counts only while jobs are sold.
 func TestSalesDoNotHaveJobsCounted(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{false, true} {
@@ -63,8 +63,8 @@ func TestSalesDoNotHaveJobsCounted(t *testing.T) {
 	}
 }
 
-// "I sold on both nodes, and had twice as many as I may": what waits at another node
-// counts, a few seconds later at most.
+// "I sold on both nodes, and had twice as many as I may": jobs that wait at another node
+// count, after a few seconds at most.
 func TestJobsOfOtherNodesCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestJobsOfOtherNodesCount(t *testing.T) {
 		if _, _, sold := order(a, 6); sold {
 			t.Error("the fifth was sold")
 		}
-		// One is let go at the other node, which has it.
+		// One is released at the other node, which owns it.
 		v, err := a.View(1, "music", "song", id{15: 4, 6: 0x40}.String())
 		if err != nil || v == nil {
 			t.Fatal(v, err)
@@ -113,9 +113,9 @@ func TestJobsOfOtherNodesCount(t *testing.T) {
 	})
 }
 
-// "I asked the other node, which did not own my song": its owner asks the upstream, and
-// stops it, within two seconds.
-func TestWhatClientsWantReachesTheOwner(t *testing.T) {
+// "I asked the other node, which did not own my song": the owner asks and stops the
+// upstream within two seconds.
+func TestActionsOfClientsReachTheOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all, k, w := newTable(), &shelf{files: map[string][]byte{}}, newWorks("never")
@@ -156,7 +156,7 @@ func TestWhatClientsWantReachesTheOwner(t *testing.T) {
 		if r, _ := (&session{table: all}).Job(queueID); r.State != store.JobFailed || w.stops() != 1 {
 			t.Errorf("stopped %d times, %+v", w.stops(), r)
 		}
-		// One that is made, and let go at the other node.
+		// One that is completed, and released at the other node.
 		w.mu.Lock()
 		w.how = ""
 		w.mu.Unlock()
@@ -174,7 +174,7 @@ func TestWhatClientsWantReachesTheOwner(t *testing.T) {
 	})
 }
 
-// What a sale pays for the counts of ten thousand jobs that wait.
+// The cost for a sale of the counts of ten thousand waiting jobs.
 func BenchmarkReserve(b *testing.B) {
 	m, err := waiting(newWorks("never"))
 	if err != nil {
@@ -191,9 +191,9 @@ func BenchmarkReserve(b *testing.B) {
 	}
 }
 
-// "I let my song go and was told at once that I keep too much": its room is there again
-// when Release returns, and is given back once however often it is let go.
-func TestRoomIsBackWhenAJobIsLetGo(t *testing.T) {
+// "I let my song go and was told at once that I keep too much": its space is free when
+// Release returns, and is freed once however often it is released.
+func TestSpaceIsFreeWhenAJobIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all, k, w := newTable(), &shelf{files: map[string][]byte{}}, newWorks("")
@@ -208,7 +208,7 @@ func TestRoomIsBackWhenAJobIsLetGo(t *testing.T) {
 			t.Fatal(v, err)
 		}
 		if c, err := m.counts(1); err != nil || c.Bytes == 0 {
-			t.Fatalf("%+v, %v before it is let go", c, err)
+			t.Fatalf("%+v, %v before its release", c, err)
 		}
 		var releases sync.WaitGroup
 		for range 4 {
@@ -216,7 +216,7 @@ func TestRoomIsBackWhenAJobIsLetGo(t *testing.T) {
 		}
 		releases.Wait()
 		if c, err := m.counts(1); err != nil || c.Bytes != 0 || c.AllBytes != 0 {
-			t.Errorf("%+v, %v when it was let go", c, err)
+			t.Errorf("%+v, %v after its release", c, err)
 		}
 		time.Sleep(5 * time.Second)
 		if c, err := m.counts(1); err != nil || c.Bytes != 0 || c.AllBytes != 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // "I have two thousand songs and one video, and its page takes no longer than others." A
-// page looks at so many jobs and no more, and the next one goes on there.
+// page looks at a bounded number of jobs, and the next one continues there.
 func TestAListLooksAtSoManyJobsAtATime(t *testing.T) {
 	t.Parallel()
 	all := newTable()

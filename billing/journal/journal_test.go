@@ -80,10 +80,10 @@ func TestJournalKeepsOrderUnderConcurrency(t *testing.T) {
 	}
 }
 
-// A load balancer that asked a process right after its start was told that the ledger
-// cannot record, although the first request would have been recorded.
+// A load balancer that probed a process right after its start got an answer that the
+// ledger cannot record, although the first request would have been recorded.
 func TestTheJournalIsHealthyBeforeItsFirstSegmentIsPrepared(t *testing.T) {
-	j := New(t.TempDir(), 16<<10, false, 0, nil, zerolog.Nop()) // nothing prepares segments beside it
+	j := New(t.TempDir(), 16<<10, false, 0, nil, zerolog.Nop()) // nothing prepares segments meanwhile
 	if err := j.Healthy(); err != nil {
 		t.Errorf("before the first record: %v", err)
 	}

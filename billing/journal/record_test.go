@@ -129,7 +129,7 @@ func TestSpreadAddsUpByCurrencyAndByLine(t *testing.T) {
 	})
 }
 
-// checkShares says that a charge's shares add up by currency and by line.
+// checkShares checks that a charge's shares add up by currency and by line.
 func checkShares(t rapid.TB, r *Record) {
 	t.Helper()
 	var s Shares
@@ -158,8 +158,8 @@ func checkShares(t rapid.TB, r *Record) {
 	}
 }
 
-// FuzzRecord: no bytes, however they came there, may be read as a record that
-// would be written differently, nor make the decoder panic.
+// FuzzRecord: no bytes may be read as a record that would be written differently, nor
+// make the decoder panic.
 func FuzzRecord(f *testing.F) {
 	settle := Record{Kind: Settle, Seq: 9, Hold: 4, TimeNs: 1, Account: 1, Key: 2, Model: 3, Day: 20000,
 		Amounts: money.Parts{1, 2, 3}}
@@ -181,7 +181,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte{}, uint64(1))
 	before := SoldBefore{7: imageClasses}
 	f.Fuzz(func(t *testing.T, b []byte, seq uint64) {
-		// With the checksum made right the body is reached at every try.
+		// With the right checksum every try reaches the body.
 		if len(b) >= sizeHead && len(b) < 512 {
 			b = append([]byte(nil), b...)
 			b[8], b[9] = byte(len(b)), b[9]&^longSize|byte(len(b)>>8)*longSize

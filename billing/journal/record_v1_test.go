@@ -7,8 +7,7 @@ import (
 	"farebox/billing/money"
 )
 
-// usage1 is what a record of version 1 says was used, and the prices of its
-// classes.
+// usage1 is the usage in a record of version 1, with the prices of its classes.
 type usage1 struct {
 	prompt, cached, written, completion, reasoning int64
 	input, read, write, output                     int64
@@ -84,7 +83,7 @@ func (r *record1) body(d []byte) []byte {
 	return d
 }
 
-// bytes are the record as it stood in a journal.
+// bytes encodes the record as journals of version 1 did.
 func (r *record1) bytes() []byte {
 	le := binary.LittleEndian
 	b := make([]byte, sizeHead)
@@ -97,7 +96,7 @@ func (r *record1) bytes() []byte {
 	return b
 }
 
-// page is a page of usage as it stood in a store, of one request.
+// page encodes a page with the usage of one request as stores of version 1 did.
 func (r *record1) page() *Page {
 	us := r.TimeNs / 1000
 	var d []byte
@@ -112,7 +111,7 @@ func (r *record1) page() *Page {
 	return p
 }
 
-// lines are what the record sold, as text.
+// lines returns the record's charges for text tokens.
 func (r *record1) lines() (l money.Lines) {
 	cached := min(r.cached, r.prompt)
 	written := min(r.written, r.prompt-cached)

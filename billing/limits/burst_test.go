@@ -11,13 +11,13 @@ import (
 	"farebox/config"
 )
 
-// "burst was refused together with Redis: each node let the whole minute
-// through at once." Nodes that share Redis let as many through at once as one
-// without Redis does, and a single request is told the same wait.
+// "burst was refused together with Redis: each node let the whole minute through at
+// once." Nodes that share Redis let as many through at once as one node without Redis,
+// and a refused request gets the same wait.
 func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t)
-	// One comes back in ten seconds, so that none does while this runs.
+	// A permit returns every ten seconds, so none returns during the test.
 	rate := &config.Rate{RPM: 6, Burst: 3}
 	nodes := [2]*Limits{openLimits(t, server), openLimits(t, server)}
 	slot := 0
@@ -32,7 +32,7 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 		var memory window.Window
 		for i, count := range counts {
 			now := now()
-			// What a node owes Redis travels with its next question or by itself.
+			// A node's unreported use reaches Redis with its next call or by itself.
 			for _, n := range nodes {
 				n.sync(false)
 			}
@@ -52,7 +52,7 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 				t.Errorf("%s: question %d for %d ends with %d on nodes, with %v in memory", name, i, count, verdict,
 					here)
 			}
-			// For several, nodes name the wait for the first that is missing.
+			// For several requests, nodes name the wait for the first that is missing.
 			if apart := no.RetryAfter - noHere.RetryAfter; count == 1 && apart.Abs() > 3*time.Second {
 				t.Errorf("%s: question %d for %d waits %s on nodes, %s in memory", name, i, count, no.RetryAfter,
 					noHere.RetryAfter)
@@ -61,7 +61,7 @@ func TestNodesTogetherLetOnlyTheBurstThroughAtOnce(t *testing.T) {
 	}
 }
 
-// A slice lies idle beside the burst, so it is a small part of it.
+// A slice is idle while it waits, so it is a small part of the burst.
 func TestASliceIsASmallPartOfABurst(t *testing.T) {
 	t.Parallel()
 	for _, f := range []struct{ burst, want int64 }{{0, 100}, {60_000, 100}, {1000, 100}, {500, 50}, {100, 10}, {99, 1},
@@ -84,8 +84,8 @@ func TestASliceIsASmallPartOfABurst(t *testing.T) {
 //go:embed testdata/before_burst.lua
 var limitsBeforeBurst string
 
-// While nodes are upgraded one after the other, both scripts count in the same
-// windows: neither misreads what the other wrote.
+// While nodes are upgraded one after the other, both scripts count in the same windows.
+// Neither misreads the other's values.
 func TestNodesOfBeforeBurstCountInTheSameWindows(t *testing.T) {
 	t.Parallel()
 	client := limitsOf(t, servers.StartRedis(t))
@@ -99,7 +99,7 @@ func TestNodesOfBeforeBurstCountInTheSameWindows(t *testing.T) {
 		if i%2 == 0 {
 			err = client.call(productionCode, keys, a.append(nil), &got)
 		} else {
-			// It asks about an epoch too, and names it behind the status.
+			// It asks about an epoch too, and names it after the status.
 			blob := appendDoubles(nil, 0, 0, float64(a.want), float64(a.minuteOne), a.minuteUnit,
 				float64(a.hourOne), a.hourUnit, float64(a.dayLimit), float64(a.monthLimit),
 				float64(a.tokenFit), float64(a.tokenTake), float64(a.tokenMore))
@@ -118,7 +118,7 @@ func TestNodesOfBeforeBurstCountInTheSameWindows(t *testing.T) {
 			t.Fatalf("after %d requests by both: status %d, %+v", i+1, got.status, *w)
 		}
 	}
-	// Twenty are in the minute: of a burst of 30 about ten are left.
+	// Twenty are in the minute: about ten of a burst of 30 are left.
 	a := askFor(&config.Rate{RPM: 60, Burst: 30}, 60, 0, 0)
 	var got answer
 	if err := client.call(productionCode, keys, a.append(nil), &got); err != nil {

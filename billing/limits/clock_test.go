@@ -9,9 +9,9 @@ import (
 	"farebox/config"
 )
 
-// "After the clock was put right every key got 429 for five hours": what a node
-// remembers of limits that Redis keeps is of a clock that nobody sets; only what
-// clients are told goes with the clock of its machine.
+// "After the clock was put right every key got 429 for five hours": a node times the
+// limits of Redis with its monotonic clock. Only the times in answers follow the
+// machine's wall clock.
 func TestClockThatIsSetMovesNothingThatIsKnownOfRedis(t *testing.T) {
 	for _, jump := range []time.Duration{5 * time.Hour, -5 * time.Hour} {
 		s := &Limits{buckets: 1}
@@ -44,7 +44,7 @@ func TestClockThatIsSetMovesNothingThatIsKnownOfRedis(t *testing.T) {
 	}
 }
 
-// A Redis that was away at a node's midnight is told the day that it is there.
+// When Redis was away at a node's midnight, the node sends the day of Redis's clock.
 func TestADaysCountGoesByRedissClock(t *testing.T) {
 	const day = int64(20_000)
 	midnight := day * window.DayNs

@@ -13,7 +13,7 @@ import (
 	"farebox/config"
 )
 
-// takeOutcome is what a client saw of one request for permits.
+// takeOutcome is a client's view of one request for permits.
 type takeOutcome struct {
 	granted int64
 	unknown bool // no answer: it may have been executed, once
@@ -39,8 +39,8 @@ func limitModel(limit int64) porcupine.Model {
 	return m.ToModel()
 }
 
-// Whatever eight clients see of one limit, over connections that break and
-// answers that are lost, could have come from one clerk with one counter.
+// The results of eight clients on one limit, with broken connections and lost answers,
+// could have come from one clerk with one counter.
 func TestTakingPermitsIsLinearizable(t *testing.T) { takingPermits(t, 5) }
 
 func TestLongTakingPermitsIsLinearizable(t *testing.T) { takingPermits(t, servers.Campaign(15)) }

@@ -11,8 +11,8 @@ import (
 	"farebox/config"
 )
 
-// All nodes together go at most limit/nodes beyond what refills, whenever and
-// wherever requests come, and however often Redis is lost.
+// All nodes together exceed the refill by at most limit/nodes, whenever and wherever
+// requests arrive, and however often Redis is lost.
 func TestPartsAddUpToOneNodesPart(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -74,7 +74,7 @@ func TestTheBreakerOpensForReasonsOnly(t *testing.T) {
 		begin := time.Now()
 		calls(b, func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) })
 		if b.open.Load() != want || (opened == 1) != want {
-			t.Errorf("%s: open %v, told %d times", name, b.open.Load(), opened)
+			t.Errorf("%s: open %v, opened %d times", name, b.open.Load(), opened)
 		}
 		b.reset()
 		if b.open.Load() {

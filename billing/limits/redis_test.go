@@ -18,7 +18,7 @@ import (
 // limitsOf connects to a server for one test.
 func limitsOf(t testing.TB, r *servers.Redis, adjust ...func(*config.Redis)) *redisClient {
 	t.Helper()
-	// Patient: the machine is shared, and these tests are not about time.
+	// The timeout is long: the machine is shared, and these tests do not measure time.
 	c := &config.Redis{Addresses: []string{r.Addr}, Timeout: 5 * time.Second}
 	for _, a := range adjust {
 		a(c)
@@ -57,8 +57,8 @@ func clocked(t testing.TB) *scriptCode {
 			"string.sub(now, -6) }", 1))
 }
 
-// The limits must not depend on where they are counted: one node with Redis
-// and one without refuse the same requests of any history.
+// Limits must not depend on the place of their counters: one node with Redis and one
+// without refuse the same requests of any history.
 func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t)
@@ -107,7 +107,7 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 					a = askFor(r, 1, tokens, 0)
 				}
 				if correct && r.TPM > 0 {
-					// The correction of an earlier request comes along.
+					// The correction of an earlier request is sent along.
 					windows[i].Correct(r, now, tokens, used)
 					var w Window
 					w.owe(r, 0, used-tokens, day)
@@ -152,7 +152,7 @@ func TestRedisDecidesLikeTheWindowsInMemory(t *testing.T) {
 }
 
 // A slice is as many permits as there are, and the next one is refused.
-func TestASliceTakesWhatIsLeft(t *testing.T) {
+func TestASliceTakesTheRest(t *testing.T) {
 	t.Parallel()
 	client := limitsOf(t, servers.StartRedis(t))
 	r := &config.Rate{RPM: 6000, RPH: 100_000, RPD: 5050, TPM: 600_000}
@@ -204,7 +204,7 @@ func TestTheScriptComesBackAfterARestart(t *testing.T) {
 	}
 }
 
-// A server that cannot take writes is not there: what probes it writes.
+// A server that cannot take writes counts as away, so the probe writes.
 func TestTheProbeWrites(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRedis(t)

@@ -70,7 +70,7 @@ func TestVCULimits(t *testing.T) {
 	}
 }
 
-// FuzzLimit holds ParseLimit against rational arithmetic.
+// FuzzLimit compares ParseLimit with rational arithmetic.
 func FuzzLimit(f *testing.F) {
 	for _, s := range []string{"0", "1", "-1", "0.1", "1e9", "1.5E-3", "9999999999", "9223372036.854775807", "1e-1000",
 		"1e309", "00.5", "-0"} {
@@ -91,7 +91,7 @@ func FuzzLimit(f *testing.F) {
 		}
 		n, ok := new(big.Rat).SetString(s)
 		if !ok {
-			return // an exponent beyond what big.Rat takes
+			return // an exponent beyond the range of big.Rat
 		}
 		if n.Sign() < 0 || n.Cmp(most) > 0 {
 			t.Fatalf("%q was taken for %+v", s, l)

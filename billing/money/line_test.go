@@ -25,7 +25,7 @@ func TestALineCostsItsPriceRoundedUpToTheNano(t *testing.T) {
 	})
 }
 
-func TestLinesAreWhatWasAdded(t *testing.T) {
+func TestLinesKeepAllAdditions(t *testing.T) {
 	var l, same Lines
 	l.Add(InputTokens, 3, 500)
 	l.Add(OutputTokens, -1, 2)
@@ -56,8 +56,8 @@ func TestLinesAreWhatWasAdded(t *testing.T) {
 	}
 }
 
-// "After an update my old images were bills for tokens." The numbers and words
-// stand in stores and in customers' books.
+// "After an update my old images were bills for tokens." Stores and customers' books
+// contain the numbers and words.
 func TestKindsKeepTheirNumbersAndWords(t *testing.T) {
 	for n, want := range []string{
 		1: "m-llm-input-mtoken tokens 1.5 0.000003", 2: "m-llm-cache-read-mtoken tokens 1.5 0.000003",

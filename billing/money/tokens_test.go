@@ -10,7 +10,7 @@ import (
 	"farebox/config"
 )
 
-// drawPrice makes a price up, with or without cache prices and an extended tier.
+// drawPrice draws a price, with or without cache prices and an extended tier.
 func drawPrice(t *rapid.T) *config.Price {
 	pico := func(name string) config.Pico {
 		return config.Pico(rapid.OneOf(rapid.Int64Range(0, 400_000_000), rapid.Int64Range(0, 2000),
@@ -39,7 +39,7 @@ func drawTokens(t *rapid.T, name string) int64 {
 		Draw(t, name)
 }
 
-// exactCost is addendum 19.2 in numbers without end.
+// exactCost is addendum 19.2 in unbounded numbers.
 func exactCost(p *config.Price, u Usage) Nano {
 	in, out, read, write := p.Input, p.Output, p.CacheRead, p.CacheWrite
 	if x := p.Extended; x != nil && u.Prompt > x.Above {
@@ -104,7 +104,7 @@ func TestWorstCoversEveryUsageWithinIt(t *testing.T) {
 func TestAffordsIsTheLargestCompletionThatRestPaysFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPrice(t)
-		// no balance is larger, and costs stop at the end of int64
+		// no balance is larger, and costs end at the largest int64
 		rest := min(Nano(drawTokens(t, "rest")), 9_000_000_000_000_000_000)
 		n := Affords(p, rest)
 		if n == math.MaxInt64 {

@@ -60,7 +60,7 @@ func (c *fileChain) Verify(context.Context, *onchain.Payment) (onchain.Reply, er
 	return onchain.Reply{OK: true}, nil
 }
 
-// Settle pays, or does not, and says so, or does not. It pays nothing that has expired.
+// Settle pays or not, and reports it or not. It never pays an expired payment.
 func (c *fileChain) Settle(_ context.Context, p *onchain.Payment) (onchain.Reply, error) {
 	time.Sleep(time.Duration(c.roll(2000)) * time.Microsecond)
 	if time.Now().Before(p.Expires) && c.roll(4) > 0 {
@@ -80,7 +80,7 @@ func (c *fileChain) Settle(_ context.Context, p *onchain.Payment) (onchain.Reply
 }
 
 func (c *fileChain) Find(_ context.Context, p *onchain.Payment, _ string) (onchain.Result, error) {
-	// Whoever was settling at the last moment has done so.
+	// Settlements that were open at the last moment are done.
 	over := time.Now().After(p.Expires.Add(200 * time.Millisecond))
 	at, err := os.Stat(c.path(p))
 	switch {
@@ -95,7 +95,8 @@ func (c *fileChain) Find(_ context.Context, p *onchain.Payment, _ string) (oncha
 	return onchain.Result{State: onchain.Open}, nil
 }
 
-// childMachine is a machine of a process that is to be killed, or comes after one.
+// childMachine is the machine of a process that will be killed, or that follows a killed
+// one.
 func childMachine(l *billing.Ledger, dir string, seed uint64) *Machine {
 	m := New(Options{Store: l.Payments(), Node: l.NodeNo(), Log: zerolog.Nop()})
 	_ = m.Configure(quickTerms, &fileChain{dir: filepath.Join(dir, "chain"), random: rand.New(rand.NewPCG(seed, 5))}) // not begun
@@ -106,9 +107,8 @@ func childMachine(l *billing.Ledger, dir string, seed uint64) *Machine {
 
 const childWallets = 3
 
-// beKilled has payments submitted until somebody kills it. It tells on standard output
-// when a payment is about to be submitted (A), and when its payer hears that it is
-// credited (C).
+// beKilled submits payments until it is killed. It prints to standard output that a
+// payment is about to be submitted (A), and that its payer got the credit (C).
 func beKilled(dir, shared, seed string) {
 	end := func(err error) {
 		fmt.Fprintln(os.Stderr, err)
@@ -151,8 +151,8 @@ func childPayment(seed uint64, w, n int) *onchain.Payment {
 		Amount: money.Nano(5_000_000_000 + n), Expires: time.Now().Add(150 * time.Millisecond)}
 }
 
-// "It was killed between the chain and the books": what the chain has is credited once,
-// and what it has not never.
+// "It was killed between the chain and the books": payments on the chain are credited
+// once, others never.
 func TestKilledTakersOfPayments(t *testing.T) { killRounds(t, 8, 200_000, "") }
 
 func TestLongKilledTakersOfPayments(t *testing.T) { killRounds(t, servers.Campaign(25), 150_000, "") }
@@ -190,7 +190,7 @@ func killRounds(t *testing.T, rounds, most int, shared string) {
 	checkKilled(t, dir, shared, told)
 }
 
-// killOnce lets a process take payments for a moment.
+// killOnce runs a process that takes payments for a moment, and kills it.
 func killOnce(t *testing.T, dir, shared string, seed uint64, after time.Duration, told map[string]string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -268,7 +268,7 @@ func checkKilled(t *testing.T, dir, shared string, told map[string]string) {
 		case err != nil:
 			t.Fatal(err)
 		case paid != (row.State == store.PaymentFinal) || kind == "C" && !paid || row.Epoch != 1:
-			t.Errorf("the payment %s was made: %t, told %s, and is %+v", id, paid, kind, row)
+			t.Errorf("the payment %s was made: %t, reported as %s, and is %+v", id, paid, kind, row)
 		}
 		if paid {
 			credited++

@@ -10,13 +10,13 @@ import (
 	"farebox/config/onchain"
 )
 
-// life is that of a process, which ends between any two steps: from then on it does
-// nothing to the store or to anybody else, and hears nothing.
+// life is the life of a process, which ends between any two steps. After that it changes
+// neither the store nor the chain, and gets no answers.
 type life struct{ left atomic.Int64 }
 
 var errDead = errors.New("this process is dead")
 
-// step says whether the process lives still.
+// step reports whether the process is still alive.
 func (l *life) step() bool { return l.left.Add(-1) >= 0 }
 
 func (l *life) dead() bool { return l.left.Load() < 0 }
@@ -33,8 +33,8 @@ func lived(l *life, do func() error) error {
 	return err
 }
 
-// mortal is the store of a process that may die. A call may fail although it was
-// carried out, and without having been.
+// mortal is the store of a process that may die. A failed call may or may not have been
+// executed.
 type mortal struct {
 	Store
 	*life
@@ -104,7 +104,7 @@ func (m *mortal) ReversePayment(c *store.PaymentReversal) (row *store.PaymentRow
 	return row, applied && err == nil, err
 }
 
-// mortalClient is the way of such a process to everybody else.
+// mortalClient is the ChainClient of such a process.
 type mortalClient struct {
 	ChainClient
 	*life

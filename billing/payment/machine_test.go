@@ -35,7 +35,7 @@ func newStage(t *testing.T, adjust ...func(*setup)) *stage {
 	return s
 }
 
-// machine makes one that does not look after payments until Begin.
+// machine returns a machine that does not poll payments until Begin.
 func (s *stage) machine(l *billing.Ledger, adjust ...func(*setup)) *Machine {
 	o := setup{Options{Store: l.Payments(), Node: l.NodeNo(), Log: zerolog.Nop()}, quickTerms, s.world}
 	o.Terms.SettleTimeout, o.Terms.VerifyTimeout = 20*time.Millisecond, 20*time.Millisecond
@@ -50,7 +50,7 @@ func (s *stage) machine(l *billing.Ledger, adjust ...func(*setup)) *Machine {
 	return m
 }
 
-// setup is what a test adjusts of a machine.
+// setup holds the options that a test may change.
 type setup struct {
 	Options
 	Terms  Terms
@@ -98,7 +98,7 @@ func (s *stage) row(id string) *store.PaymentRow {
 	return row
 }
 
-// becomes waits until a payment has come to a state.
+// becomes waits until a payment is in a state.
 func (s *stage) becomes(id string, want store.PaymentState) *store.PaymentRow {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -112,7 +112,7 @@ func (s *stage) becomes(id string, want store.PaymentState) *store.PaymentRow {
 	}
 }
 
-// has expects USD of the wallet, and that the books add up.
+// has checks the wallet's USD, and that the books add up.
 func (s *stage) has(want money.Nano) {
 	s.t.Helper()
 	a, err := s.l.Accounts().WalletState(aWallet)
@@ -125,8 +125,8 @@ func (s *stage) has(want money.Nano) {
 	audits(s.t, s.l)
 }
 
-// "Somebody else settled my authorization before you heard of it, and you told me to sign a
-// new one": what the chain has is credited, once, however often and where it is sent.
+// "Somebody else settled my authorization before you heard of it, and you told me to sign a new
+// one": a payment on the chain is credited once, however often and wherever it is sent.
 func TestPaymentThatSomebodyElseMadeIsCreditedOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -151,7 +151,7 @@ func TestPaymentThatSomebodyElseMadeIsCreditedOnce(t *testing.T) {
 		t.Errorf("a nonce that was used for something else: %+v", out.Refusal)
 	}
 	if _, err := s.l.Payments().Payment("pay_b"); err == nil {
-		t.Error("there is a row of what never was paid")
+		t.Error("an unpaid payment has a row")
 	}
 	if s.world.settles != 0 {
 		t.Errorf("facilitators were asked %d times", s.world.settles)
@@ -190,8 +190,9 @@ func TestRepeatOfACreditedPaymentGetsItsFirstAnswer(t *testing.T) {
 	s.has(10_000_000_000)
 }
 
-// What facilitators do, and what the payer hears: 402 only where the facilitator refused
-// at the first time and the chain does not have it; else it is not known, and comes out.
+// Faults of facilitators and the payer's answer: 402 only if the facilitator refused the
+// first attempt and the chain lacks the payment. Otherwise the outcome is unknown, and
+// found later.
 func TestFacilitatorsThatDoNotSayWhatTheyDid(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -228,14 +229,15 @@ func TestFacilitatorsThatDoNotSayWhatTheyDid(t *testing.T) {
 			}
 			stats := s.Stats()
 			if c.fault == "lies" && stats.Contradictions == 0 {
-				t.Errorf("nobody is told of a lie: %+v", stats)
+				t.Errorf("a lie is not counted: %+v", stats)
 			}
 		})
 	}
 }
 
-// "It said no, I signed another one, and then both were taken": whoever was told no and
-// sends the same again may get it; two sent with unknown outcome are not refused.
+// "It said no, I signed another one, and then both were taken": a refused payment may
+// succeed when it is sent again. A payment with an unknown outcome is not refused at its
+// second attempt.
 func TestRefusalCountsOnlyTheFirstTime(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -285,7 +287,7 @@ func TestFacilitatorThatCannotBeAskedIsSentNothing(t *testing.T) {
 	s.has(5_000_000_000)
 }
 
-// "I hung up, and my money was gone": what was begun goes on without its client.
+// "I hung up, and my money was gone": a started payment goes on without its client.
 func TestClientThatHangsUpIsCredited(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -305,7 +307,7 @@ func TestClientThatHangsUpIsCredited(t *testing.T) {
 	s.has(5_000_000_000)
 }
 
-// slowClient settles when it is let.
+// slowClient settles when the test allows it.
 type slowClient struct {
 	ChainClient
 	wait chan struct{}
@@ -361,8 +363,8 @@ func TestCreditFollowsTheChainBackAndForth(t *testing.T) {
 	}
 }
 
-// "Somebody sent payments without end, and nobody else could pay": a wallet has a bound,
-// all of them have, and nothing is remembered of what is refused.
+// "Somebody sent payments without end, and nobody else could pay": open payments are
+// bounded by wallet and in total, and refused ones are not stored.
 func TestPaymentsWithoutAnOutcomeAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(o *setup) { o.Terms.MaxPending, o.Terms.MaxPendingPerWallet = 40, 2 })
@@ -390,13 +392,13 @@ func TestPaymentsWithoutAnOutcomeAreBounded(t *testing.T) {
 	}
 	for i, o := range []fair.Owner{fair.Unpaid(netip.MustParseAddr("192.0.2.2")), fair.Paid(7)} {
 		if out := s.Submit(t.Context(), another(100+i), o); out.Ending != Unknown {
-			t.Errorf("beside it another owner's payment ended %s", EndingNames[out.Ending])
+			t.Errorf("another owner's payment ended %s", EndingNames[out.Ending])
 		}
 	}
 }
 
 // "A wallet that says yes to us and no to its token paid forty times, and then nobody
-// could": what was refused takes no place from those whose outcome is open.
+// could": refused payments take no place from payments with an open outcome.
 func TestRefusedPaymentsTakeNoPlaceFromOthers(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(o *setup) { o.Terms.MaxPending, o.Terms.MaxPendingPerWallet = 8, 8 })
@@ -417,8 +419,8 @@ func TestRefusedPaymentsTakeNoPlaceFromOthers(t *testing.T) {
 	}
 }
 
-// Ten thousand payments that nobody knows anything of cost a bounded number of looks a
-// second, and no memory.
+// Many payments with unknown outcomes cost a bounded number of polls a second, and no
+// memory.
 func TestManyPendingPaymentsAreLookedAtInTurn(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -449,7 +451,7 @@ func TestManyPendingPaymentsAreLookedAtInTurn(t *testing.T) {
 	}
 }
 
-// A client that panics, or says nothing that can be read, decides nothing.
+// A client that panics, or whose answer is unreadable, decides nothing.
 func TestClientThatFailsDecidesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -19,7 +19,7 @@ import (
 	"farebox/config/onchain"
 )
 
-// quickDir is a directory whose disk does not have to turn, where there is one.
+// quickDir is a directory in memory, if the machine has one.
 func quickDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "farebox-payment-")
@@ -30,7 +30,7 @@ func quickDir(t testing.TB) string {
 	return dir
 }
 
-// ledgerOn opens a ledger; shared is the address of a store that others use, too.
+// ledgerOn opens a ledger; shared is the address of a store that other nodes use, too.
 func ledgerOn(t testing.TB, shared, name string) *billing.Ledger {
 	t.Helper()
 	l, err := billing.Open(billing.Options{Dir: quickDir(t), Shared: shared, NodeName: name, Brand: "svc",
@@ -47,7 +47,7 @@ func ledgerOn(t testing.TB, shared, name string) *billing.Ledger {
 }
 
 // "It crashed, and somebody was credited twice", or never: whatever facilitators do, and
-// wherever processes die, what the chain has is credited once, and nothing else.
+// wherever processes die, payments on the chain are credited once, and no others.
 func TestMoneyFollowsTheChainWhereverProcessesDie(t *testing.T) {
 	t.Parallel()
 	const ledgers, runs = 4, 60
@@ -64,7 +64,7 @@ func TestLongMoneyFollowsTheChainWhereverProcessesDie(t *testing.T) {
 	randomRuns(t, []*billing.Ledger{ledgerOn(t, "", "")}, servers.Campaign(500))
 }
 
-// Three nodes have the same payments submitted, and die.
+// Three nodes submit the same payments, and die.
 func TestMoneyFollowsTheChainOnThreeNodes(t *testing.T) {
 	t.Parallel()
 	randomRuns(t, threeNodes(t), 20)
@@ -105,7 +105,7 @@ func randomRuns(t *testing.T, ledgers []*billing.Ledger, runs int) {
 	}
 }
 
-// audits has the books recounted.
+// audits recounts the books.
 func audits(t testing.TB, l *billing.Ledger) store.Report {
 	t.Helper()
 	report, err := l.Audit()
@@ -212,7 +212,7 @@ func (r *run) note(what string) {
 	r.happened[what]++
 }
 
-// client submits until it knows, or has had enough.
+// client submits until it knows the outcome, or gives up.
 func (r *run) client(m *Machine, l *life, p *onchain.Payment) {
 	for range 4 {
 		ctx, done := context.Background(), func() {}
@@ -222,7 +222,7 @@ func (r *run) client(m *Machine, l *life, p *onchain.Payment) {
 		out := m.Submit(ctx, p, fair.Owner{})
 		done()
 		if l.dead() {
-			return // nobody heard
+			return // no client got the answer
 		}
 		switch out.Ending {
 		case Credited:
@@ -277,7 +277,7 @@ func (r *run) row(id string) *store.PaymentRow {
 	return row
 }
 
-// check compares what is credited with what the chain has.
+// check compares the credits with the chain.
 func (r *run) check() {
 	want := map[string]money.Nano{}
 	for _, p := range r.payments {

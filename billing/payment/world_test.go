@@ -11,7 +11,7 @@ import (
 	"farebox/config/onchain"
 )
 
-// world is a chain, and facilitators that do to payments whatever facilitators do.
+// world is a chain, and facilitators with all their faults.
 type world struct {
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -22,13 +22,13 @@ type world struct {
 	faults   map[string]int // that happened, by name
 	always   string         // the fault of every settlement; empty: any
 	verifies string         // of every verification
-	lags     int            // how many looks do not see what is there yet
+	lags     int            // number of polls that miss a payment on the chain
 	reorgs   bool
 }
 
-// coin is what the chain knows of a payment.
+// coin is the state of a payment on the chain.
 type coin struct {
-	asked   int // how often it was to be settled
+	asked   int // number of settlements asked for
 	at      int // height at which it was paid; 0: it was not
 	txn     string
 	spent   bool // for something else
@@ -57,7 +57,7 @@ func (w *world) coin(id string) *coin {
 	return c
 }
 
-// tick makes a block. What is pending comes in; what is not deep may get lost.
+// tick makes a block. Due payments enter it, and payments in recent blocks may get lost.
 func (w *world) tick() {
 	w.height++
 	for id, c := range w.coins {
@@ -92,7 +92,7 @@ func (w *world) Prepare(_ context.Context, p *onchain.Payment) (order []byte, no
 	}
 	c := w.coin(p.ID)
 	switch {
-	case c.at != 0: // somebody else brought it there
+	case c.at != 0: // another party submitted it
 		return []byte("order of " + p.ID), &onchain.Refusal{Code: onchain.CodeVerification, Reason: onchain.ReasonNonceUsed}, nil
 	case c.spent:
 		return nil, &onchain.Refusal{Code: onchain.CodeVerification, Reason: onchain.ReasonNonceUsed}, nil
@@ -109,7 +109,7 @@ func (w *world) Verify(_ context.Context, p *onchain.Payment) (onchain.Reply, er
 		what = []string{"lost", "no", "unclear", "", "", "", "", "", "", "", "", ""}[w.random.IntN(12)]
 	}
 	if c := w.coin(p.ID); what != "" && w.verifies == "" && w.random.IntN(3) == 0 && c.at == 0 {
-		c.pending = w.height + 1 + w.random.IntN(20) // it was only to look, and pays
+		c.pending = w.height + 1 + w.random.IntN(20) // it was only asked to verify, and pays
 	}
 	switch what {
 	case "lost":
@@ -122,7 +122,7 @@ func (w *world) Verify(_ context.Context, p *onchain.Payment) (onchain.Reply, er
 	return onchain.Reply{OK: true}, nil
 }
 
-// settlings are what facilitators do.
+// settlings are the behaviours of facilitators.
 var settlings = []string{"fine", "fine", "lost answer", "hang", "error after settling", "refuses what it settled",
 	"refuses", "lies", "pending", "never asked", "another amount", "twice", "late and refused"}
 
@@ -222,7 +222,7 @@ func (w *world) Find(ctx context.Context, p *onchain.Payment, _ string) (onchain
 	return f, nil
 }
 
-// finding is the truth. The caller has mu.
+// finding returns the true state. The caller has mu.
 func (w *world) finding(id string) onchain.Result {
 	c := w.coin(id)
 	depth := w.height - c.at
@@ -240,7 +240,7 @@ func (w *world) finding(id string) onchain.Result {
 	return onchain.Result{State: onchain.Open}
 }
 
-// settle makes it quiet: from now on nothing goes wrong.
+// settle ends all faults.
 func (w *world) quiet() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"farebox/bench/servers"
 )
 
-// A request that writes was under way when its process was killed. Its repetition wrote a
-// second time.
+// A process was killed during a request that writes. Its repetition wrote a second time.
 func TestAWriteOfUnknownOutcomeIsNotCarriedOutAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		writing := func(key, body string) *Claim {
@@ -58,7 +57,7 @@ func TestAWriteOfUnknownOutcomeIsNotCarriedOutAgain(t *testing.T) {
 	})
 }
 
-// While the node that leads a write may live, others wait; when it is dead for certain
+// While the node that leads a write may be alive, others wait. When it is certainly dead
 // the outcome is unknown.
 func TestAWriteOfADeadNodeIsOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
@@ -76,7 +75,7 @@ func TestAWriteOfADeadNodeIsOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// A key whose limit was used up read what another API key of its account had been answered.
+// An API key with an exhausted limit read the answer to another API key of its account.
 func TestAPIKeysOfAnAccountHaveKeysOfTheirOwn(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		lead, _, err := begin(f.Keys, f.claim("k", "request"))

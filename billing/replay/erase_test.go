@@ -11,9 +11,9 @@ import (
 	"farebox/config/fair"
 )
 
-// A store that no process has open is erased, too: all that one account had, also what it
-// dropped and what a newer text has replaced, and nothing else.
-func TestWhatIsErasedIsNotInTheStoreAnyMore(t *testing.T) {
+// A closed store is erased, too: all entries of one account, including dropped and
+// replaced ones, and no others.
+func TestErasedEntriesLeaveTheStore(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"files", "Redis"} {
 		t.Run(where, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"farebox/config"
 )
 
-// Whatever lies in a file of keys: reading it ends, gives only whole records,
-// and those can be answered with or are refused.
+// Reading any file of keys ends and returns only whole records, which are replayed or
+// refused.
 func FuzzFile(f *testing.F) {
 	var file []byte
 	add := func(r record, body []byte) {

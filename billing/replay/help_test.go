@@ -13,8 +13,8 @@ import (
 	"farebox/config"
 )
 
-// fixture is what a process knows of keys, with a clock of its own, and what was
-// charged for what it carried out.
+// fixture is a process's store of keys, with a clock of its own, and the charges for the
+// requests that it executed.
 type fixture struct {
 	*Keys
 	t       testing.TB
@@ -74,7 +74,7 @@ func (f *fixture) claim(key, body string) *Claim {
 		Wait: 30 * time.Second}
 }
 
-// carryOut is what a route does with a lead.
+// carryOut executes a lead as a route does.
 func (f *fixture) carryOut(l *Lead, cost int64, body string) (charged int64) {
 	if !l.Keep(f.holds.Add(1), &Answer{Status: 200, Header: []Header{{"X-Credits", "20"}}, Body: []byte(body)}) {
 		return 0
@@ -83,7 +83,7 @@ func (f *fixture) carryOut(l *Lead, cost int64, body string) (charged int64) {
 	return cost
 }
 
-// begin is what a route does with a request that is admitted at once.
+// begin starts a request as a route does that admits it at once.
 func begin(k *Keys, c *Claim) (*Lead, *Answer, error) {
 	lead, answer, err := k.Begin(c)
 	if lead == nil {

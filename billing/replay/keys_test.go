@@ -85,7 +85,7 @@ func TestConcurrentDuplicatesWaitForTheFirst(t *testing.T) {
 	})
 }
 
-// "The first one failed": the next in line carries the request out.
+// "The first one failed": the next in line executes the request.
 func TestWaiterLeadsWhenTheLeaderFails(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		i := f.Keys
@@ -150,8 +150,8 @@ func TestKeysOfOtherAccountsAreOtherKeys(t *testing.T) {
 	})
 }
 
-// What an answer larger than the limit was is not known any more, but that
-// there was one: it is never carried out again.
+// An answer larger than the limit is not kept, but its existence is: the request is never
+// executed again.
 func TestTooLargeAnswerIsNotCarriedOutAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		i := f.Keys
@@ -188,7 +188,7 @@ func TestRecordedPiecesAreTheAnswer(t *testing.T) {
 	}
 }
 
-// A restart in between forgets nothing, and what was under way can be led again.
+// A restart forgets nothing, and pending requests can be led again.
 func TestKeysOutliveARestart(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		lead, _, err := begin(f.Keys, f.claim("done", "request"))
@@ -270,7 +270,7 @@ func TestKeysExpireAndTheirFilesGo(t *testing.T) {
 	}
 }
 
-// "The disk is broken" or full: what cannot be kept is not charged, and the
+// "The disk is broken" or full: an answer that cannot be kept is not charged, and the
 // next try is.
 func TestAnswerThatCannotBeKeptIsNotCharged(t *testing.T) {
 	t.Parallel()
@@ -300,9 +300,9 @@ func TestAnswerThatCannotBeKeptIsNotCharged(t *testing.T) {
 	}
 }
 
-// "The log said that a job was not charged, and it was": what was charged before its
-// answer could be kept is not counted as free, nor told as such.
-func TestWhatIsChargedAlreadyIsNotToldAsFree(t *testing.T) {
+// "The log said that a job was not charged, and it was": a charge whose answer could not
+// be kept is neither counted nor logged as free.
+func TestChargesAreNotReportedAsFree(t *testing.T) {
 	t.Parallel()
 	var told bytes.Buffer
 	f := open(t, nil, func(o *Options) { o.Log = zerolog.New(&told) })
@@ -331,7 +331,7 @@ func TestWhatIsChargedAlreadyIsNotToldAsFree(t *testing.T) {
 	}
 }
 
-// A file whose end is torn, as after a crash, is read up to there and goes on.
+// A file with a torn end, as after a crash, is read up to it and continued.
 func TestTornEndIsCutOff(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []int64{1, headSize - 1, headSize, headSize + 3} {
@@ -370,8 +370,8 @@ func TestTornEndIsCutOff(t *testing.T) {
 	}
 }
 
-// A byte of a kept answer has changed on disk: the request is not carried out
-// again, and nothing wrong is given.
+// A byte of a kept answer has changed on disk: the request is not executed again, and the
+// wrong answer is not given.
 func TestDamagedAnswerIsNotGiven(t *testing.T) {
 	t.Parallel()
 	f := open(t, nil)

@@ -23,7 +23,7 @@ func (f *fixture) second(t *testing.T, node uint32) *Keys {
 	return k
 }
 
-// Two nodes: what one carries out the other waits for and answers with.
+// Two nodes: one executes a request, the other waits and replays the answer.
 func TestNodesShareKeys(t *testing.T) {
 	t.Parallel()
 	f := open(t, servers.StartRedis(t))
@@ -58,8 +58,8 @@ func TestNodesShareKeys(t *testing.T) {
 	}
 }
 
-// A leader that is out of patience is taken for dead. When it ends all the
-// same, its answer is not kept and not charged: the other one's is.
+// A leader beyond its patience counts as dead. If it ends all the same, its answer is not
+// kept and not charged: the other one's is.
 func TestLateLeaderIsNotCharged(t *testing.T) {
 	t.Parallel()
 	f := open(t, servers.StartRedis(t))
@@ -86,7 +86,7 @@ func TestLateLeaderIsNotCharged(t *testing.T) {
 	}
 }
 
-// An earlier process of the same node is dead for certain.
+// An earlier process of the same node is certainly dead.
 func TestRestartedNodeGoesOnWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	f := open(t, servers.StartRedis(t))
@@ -101,9 +101,8 @@ func TestRestartedNodeGoesOnWithoutWaiting(t *testing.T) {
 	lead.Forget()
 }
 
-// "Redis went away in the middle": what was under way is answered and not
-// charged; nothing is begun, here or on another node, that was begun before; and
-// when Redis is back with its data the answer is there.
+// "Redis went away in the middle": a pending request is answered and not charged. No node
+// starts it again, and the answer is there when Redis returns with its data.
 func TestRedisLostWhilePending(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -144,8 +143,8 @@ func TestRedisLostWhilePending(t *testing.T) {
 	}
 }
 
-// After Redis was away a leader that looks dead gets some time: it may only not
-// have been able to say that it is done.
+// After Redis was away a leader that looks dead gets some time: it may have been unable
+// to report that it is done.
 func TestLeaderHasGraceAfterRedisWasAway(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -175,7 +174,7 @@ func TestLeaderHasGraceAfterRedisWasAway(t *testing.T) {
 	lead.Forget()
 }
 
-// Redis that lost its data still learns the answer of what was under way.
+// A Redis that lost its data still gets the answers of pending requests.
 func TestRedisThatLostItsDataLearnsTheAnswer(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t)

@@ -31,14 +31,14 @@ func onBothSmall(t *testing.T, keys int, bytes config.Size, story func(t *testin
 	})
 }
 
-// of is a claim of an owner.
+// of returns a claim of an owner.
 func (f *fixture) of(o fair.Owner, key string) *Claim {
 	c := f.claim(key, "request")
 	c.Account, c.Owner = uint32(o.Account), o
 	return c
 }
 
-// keep carries a request of an owner out.
+// keep executes a request of an owner.
 func (f *fixture) keep(o fair.Owner, key, body string) error {
 	lead, _, err := begin(f.Keys, f.of(o, key))
 	if err == nil && lead != nil {
@@ -47,7 +47,7 @@ func (f *fixture) keep(o fair.Owner, key, body string) error {
 	return err
 }
 
-// fill keeps answers of an owner until it has its share, and says how many.
+// fill keeps answers of an owner until its share is full, and returns their number.
 func (f *fixture) fill(o fair.Owner, body string) (n int) {
 	f.t.Helper()
 	for ; n < 2000; n++ {
@@ -72,7 +72,7 @@ func TestAnOwnerHasItsShareOfAllKeys(t *testing.T) {
 		if f.Stats().Full != 1 || f.Stats().Away != 0 {
 			t.Errorf("%+v", f.Stats())
 		}
-		// What it has is known as before, and what it forgets it may keep anew.
+		// Its kept answers are replayed as before, and each forgotten one makes space.
 		if _, a, err := f.Begin(f.of(greedy, "fill-0-0")); err != nil || a == nil {
 			t.Errorf("a kept answer: %v, %v", a, err)
 		}
@@ -119,7 +119,7 @@ func TestAKeyCountsOnce(t *testing.T) {
 	})
 }
 
-// What is only looked up leaves nothing, and takes nothing from anybody.
+// A look-up writes nothing, and uses no owner's share.
 func TestALookUpWritesNothing(t *testing.T) {
 	onBothSmall(t, 8, 1<<20, func(t *testing.T, f *fixture) {
 		before := f.traces(t)
@@ -139,7 +139,7 @@ func TestALookUpWritesNothing(t *testing.T) {
 	})
 }
 
-// traces is all that a store has kept.
+// traces returns everything that a store has kept.
 func (f *fixture) traces(t *testing.T) string {
 	t.Helper()
 	if f.redis != nil {
@@ -203,7 +203,7 @@ func TestAnOwnerHasItsShareOfAllBytes(t *testing.T) {
 	})
 }
 
-// What expires gives back what its owners had.
+// Expired files return the shares of their owners.
 func TestExpiredFilesGiveTheirSharesBack(t *testing.T) {
 	t.Parallel()
 	f := open(t, nil, func(o *Options) {
@@ -217,7 +217,7 @@ func TestExpiredFilesGiveTheirSharesBack(t *testing.T) {
 			if err := f.keep(o, fmt.Sprint(hour, "-", n), "answer"); err != nil {
 				t.Fatal(err)
 			}
-			// A key of the hour before has its newest record here from now on.
+			// The newest record of a key from the hour before is here from now on.
 			if lead, _, err := begin(f.Keys, f.of(o, "again")); err == nil && lead != nil {
 				lead.Forget()
 			}
@@ -275,8 +275,8 @@ func TestRecordsWithoutAnOwner(t *testing.T) {
 	}
 }
 
-// Another node is faster between look-up and claim: its answer is given, and one that
-// comes to nothing can be tried again.
+// Another node is faster between look-up and claim: its answer is given, and a request
+// that it gives up can be tried again.
 func TestTheSlowerClaimFollowsTheFaster(t *testing.T) {
 	t.Parallel()
 	f := open(t, servers.StartRedis(t))
@@ -316,7 +316,7 @@ func TestTheSlowerClaimFollowsTheFaster(t *testing.T) {
 	}
 }
 
-// One script counts for all nodes what their shares are.
+// One script counts the shares of all nodes.
 func TestNodesCountSharesTogether(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t)

@@ -51,7 +51,7 @@ func (v *values) open() {
 	}
 }
 
-// want fails unless a name of an account stands for a text; empty: for nothing.
+// want fails unless an account's name has the text; empty: no text.
 func (v *values) want(account uint32, name, text string) {
 	v.t.Helper()
 	found, err := v.Find(account, [][]byte{[]byte("unknown"), []byte(name)})
@@ -65,8 +65,8 @@ func valuesOnBoth(t *testing.T, adjust func(*config.Idempotency), story func(t *
 	t.Run("redis", func(t *testing.T) { story(t, openValues(t, servers.StartRedis(t), adjust)) })
 }
 
-// A text is found by its account alone, also by the next process, and the last one of a
-// name holds.
+// A text is found by its account alone, also by the next process, and the last text of a
+// name counts.
 func TestValuesBelongToAnAccount(t *testing.T) {
 	t.Parallel()
 	valuesOnBoth(t, nil, func(t *testing.T, v *values) {
@@ -107,7 +107,7 @@ func TestValuesExpire(t *testing.T) {
 	shared.want(1, "msg_1", "")
 }
 
-// A text that was dropped is not found, by no process, whether or not its owner has space.
+// No process finds a dropped text, whether or not its owner has space.
 func TestValuesAreDropped(t *testing.T) {
 	t.Parallel()
 	valuesOnBoth(t, func(c *config.Idempotency) { c.MaxStored = 1 << 20 }, func(t *testing.T, v *values) {
@@ -133,7 +133,7 @@ func TestValuesAreDropped(t *testing.T) {
 	})
 }
 
-// An account that has its share keeps nothing more, and others keep as much as before.
+// An account with a full share keeps no more texts, and others keep as many as before.
 func TestValuesAreSharedByOwner(t *testing.T) {
 	t.Parallel()
 	valuesOnBoth(t, func(c *config.Idempotency) { c.MaxStored = 1 << 20 }, func(t *testing.T, v *values) {
@@ -151,7 +151,7 @@ func TestValuesAreSharedByOwner(t *testing.T) {
 	})
 }
 
-// What lies on disk says nothing without the secret, and what was changed is not known.
+// Files on disk reveal nothing without the secret, and changed files are ignored.
 func TestValuesAreSealed(t *testing.T) {
 	t.Parallel()
 	v := openValues(t, nil, nil)
@@ -178,7 +178,7 @@ func TestValuesAreSealed(t *testing.T) {
 	}
 }
 
-// Answers do not wait one after the other for a Redis that does not answer.
+// Answers do not wait one after the other for an unresponsive Redis.
 func TestValuesDoNotWaitForRedis(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t)

@@ -7,7 +7,7 @@ import (
 	"farebox/config/fair"
 )
 
-// What an item of an answer costs, kept in a file and found again.
+// The cost of an item of an answer, kept in a file and found again.
 func BenchmarkValues(b *testing.B) {
 	v := openValues(b, nil, nil)
 	name, text := []byte("msg_0123456789abcdef0123456789abcdef000"), bytes.Repeat([]byte("x"), 2<<10)

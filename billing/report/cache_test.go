@@ -44,7 +44,7 @@ func TestAnalyticsAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// An error is not kept, and what is kept is bounded.
+// Errors are not cached, and the cache is bounded.
 func TestAnalyticsCacheForgets(t *testing.T) {
 	var c cache
 	k := cacheKey{1, 1, 1}
@@ -58,7 +58,7 @@ func TestAnalyticsCacheForgets(t *testing.T) {
 	for _, first := range []int32{1, 2} {
 		sum, err := c.get(k, func() (*Analytics, bool, error) { return &Analytics{First: first}, first > 1, nil })
 		if err != nil || sum.First != first {
-			t.Errorf("what was not complete is kept: %+v, %v", sum, err)
+			t.Errorf("an incomplete answer is kept: %+v, %v", sum, err)
 		}
 	}
 	for i := range int32(3 * cacheMost) {

@@ -27,7 +27,7 @@ func (s *fixedSource) Sign(text []byte) [sha256.Size]byte {
 	return sha256.Sum256(append([]byte("a secret"), text...))
 }
 
-// A cursor brings back what it was made of, to its own account and for a while.
+// A cursor returns its position, to its own account and for a limited time.
 func TestCursorIsOfOneAccountAndAWhile(t *testing.T) {
 	clock := &fixedSource{nowNs: 1_800_000_000 * int64(time.Second)}
 	a, b := Account{Reports: New(clock), ID: "a"}, Account{Reports: New(clock), ID: "b"}
@@ -75,7 +75,7 @@ func TestCursorIsOfOneAccountAndAWhile(t *testing.T) {
 	}
 }
 
-// Whatever a client sends as a cursor is refused, unless it was made here.
+// A cursor is refused unless it was made here.
 func FuzzCursor(f *testing.F) {
 	a := Account{Reports: New(&fixedSource{nowNs: time.Now().UnixNano()}), ID: "some account"}
 	good := a.makeCursor(&cursor{HistoryQuery{money.USD, 1, 2, 3}, Position{4, 5, 6, 7}, store.Pruned{}})

@@ -18,7 +18,7 @@ func jobRow(id string, account uint32, key int64, hold uint64) *JobRow {
 	return r
 }
 
-// sayJob writes down all of a job.
+// sayJob records a whole job.
 func (c *conform) sayJob(id string) {
 	r, err := c.Job(id)
 	if err != nil {
@@ -53,12 +53,12 @@ func conformJobs(c *conform) {
 	c.addJob(jobRow("j1", a, 7, 2), conformUs) // its answer was lost
 	again := jobRow("again", a, 7, 9)
 	again.Request = jobRow("", a, 7, 3).Request
-	c.addJob(again, conformUs+3)   // the same request: it is there
+	c.addJob(again, conformUs+3)   // the same request: its job exists
 	c.addJob(again, conformUs+4)   // which is too long ago
 	c.addJob(again, conformUs+100) // itself, once more
 	other := jobRow("other", b, 8, 10)
 	other.Request = again.Request
-	c.addJob(other, conformUs) // of somebody else
+	c.addJob(other, conformUs) // of another account
 	none := jobRow("none", b, 8, 11)
 	none.Request = [16]byte{}
 	c.addJob(none, conformUs)
@@ -94,7 +94,7 @@ func conformJobs(c *conform) {
 	conformJobLists(c, a, b)
 }
 
-// conformJobStates takes one job through its life.
+// conformJobStates takes one job through its states.
 func conformJobStates(c *conform, a uint32) {
 	r, err := c.Job("j1")
 	c.must(err)
@@ -215,7 +215,7 @@ func conformJobLists(c *conform, a, b uint32) {
 	c.say("purged %d %s: none is paid", n, fail(err))
 }
 
-// What jobs cost, and give back.
+// Charges and refunds of jobs.
 func conformRefunds(c *conform) {
 	a := c.account("a", money.Parts{100, 200, 1000})
 	k := c.key(a, 1)

@@ -168,7 +168,7 @@ func conformDIEM(c *conform) {
 	c.must(c.SetAllowance(a, 0, conformDay+2, conformUs))
 	show("taken away", conformDay+2)
 	show("from the next day on", conformDay+3)
-	if c.shared != nil { // what is leased does not expire before it is given back
+	if c.shared != nil { // leased money does not expire before it is returned
 		c.op++
 		_, err := c.shared.Return(c.op, []Want{{Account: a, Day: conformDay + 2, Amounts: money.Parts{399, 0, 0}}})
 		c.must(err)
@@ -191,8 +191,7 @@ func conformDIEM(c *conform) {
 		c.money(a, conformDay+1))
 }
 
-// The last dollar: credits and charges of many at the same time, and to the
-// last nano.
+// The last dollar: concurrent credits and charges, down to the last nano.
 func conformLastDollar(c *conform) {
 	a := c.account("a", money.Parts{})
 	var wg sync.WaitGroup
@@ -215,8 +214,8 @@ func conformLastDollar(c *conform) {
 	c.say("%v left of a dollar after 1000 charges of 0.001", c.money(a, conformDay))
 	c.settle(a, 1, conformDay, money.Parts{0, 0, 1})
 	c.b.Sealed, c.b.NowUs = true, conformUs
-	// One more is a fault in an embedded store, whose memory decides; nodes may
-	// have lost their lease meanwhile.
+	// One more is a fault in an embedded store, whose memory decides. Nodes may have lost
+	// their lease meanwhile.
 	if err := c.Apply(c.b); c.shared == nil && err == nil {
 		c.t.Error("more was charged than there is")
 	}

@@ -90,8 +90,8 @@ func conformPayments(c *conform) {
 		c.say("take %s for %d: %t %s", r.ID, node, ok, fail(err))
 	}
 	old := *r
-	take(r, 2, 200, 99)  // somebody is at it
-	take(r, 2, 200, 100) // nobody any more
+	take(r, 2, 200, 99)  // leased by a node
+	take(r, 2, 200, 100) // the lease is over
 	take(&old, 3, 300, 250)
 	take(r, 3, 300, 150)
 	update := func(r *PaymentRow) {
@@ -106,7 +106,7 @@ func conformPayments(c *conform) {
 	r.State, r.Code, r.Reason, r.LeaseUs = PaymentRefused, "SETTLEMENT_FAILED", "it's not funded", 0
 	update(r)
 	r.State = PaymentFinal
-	update(r) // nothing credits but a credit
+	update(r) // only a credit credits
 
 	c.creditPayment("p1", own, 2, false) // not this epoch
 	c.creditPayment("p1", own+7, 1, false)
@@ -157,7 +157,8 @@ func conformPayments(c *conform) {
 	c.say("the account: %+v %s", *a, fail(err))
 }
 
-// conformWallets is who gets the credit of a wallet, and by which key it is spent.
+// conformWallets tests which account gets the credit of a wallet, and which key spends
+// it.
 func conformWallets(c *conform) {
 	own, other := c.account("0xw", money.Parts{}), c.account("other", money.Parts{})
 	key := func(at string) {
@@ -213,7 +214,7 @@ func conformWallets(c *conform) {
 	key("unlinked")
 	c.say("key: %s", fail(c.AddWalletKey(walletKeyRow("0xw", own))))
 	c.say("key: %s", fail(c.AddWalletKey(walletKeyRow("0xw", other))))
-	link("0xnew", other, 0) // a wallet that nobody knows
+	link("0xnew", other, 0) // an unknown wallet
 }
 
 // "Somebody was credited twice, and verify said that all was well."
@@ -280,7 +281,7 @@ func TestRecountFindsDamagedPayments(t *testing.T) {
 	}
 }
 
-// An answer that was lost is found again: what is done once more gives the same.
+// A call that is repeated after a lost answer gives the same result.
 func TestPaymentsWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
 	cut, s := openThroughCut(t, servers.Database(t), "node")
@@ -293,20 +294,20 @@ func TestPaymentsWhoseAnswerWasLost(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(40*time.Millisecond + rand.N(80*time.Millisecond)):
-				cut.LoseAnswers(1 + rand.N(int64(2))) // the question for what was lost may be lost, too
+				cut.LoseAnswers(1 + rand.N(int64(2))) // the answer to the repeated call may be lost, too
 			}
 		}
 	})
 	const many = 80
-	// once does something until it is known, and expects that it was done once.
+	// once repeats a call until its outcome is known, and checks that it was done once.
 	once := func(id string, do func() (done bool, err error)) {
 		for try := range 20 {
 			done, err := do()
 			if err != nil {
-				continue // the server could not be reached for long: it is not known
+				continue // the server could not be reached for long: the outcome is unknown
 			}
 			if !done && try == 0 {
-				t.Errorf("%s: somebody else did it", id)
+				t.Errorf("%s: it was done before the first call", id)
 			}
 			return
 		}

@@ -13,7 +13,7 @@ import (
 	"farebox/billing/money"
 )
 
-// Details of requests are listed by every filter, the latest first, and go with their age and number.
+// Every filter lists details of requests, the latest first. They go with their age and number.
 func conformRequests(c *conform) {
 	a, b := c.account("a", money.Parts{}), c.account("b", money.Parts{})
 	row := func(n int, account uint32, status int, code string) *RequestRow {
@@ -59,7 +59,7 @@ func conformRequests(c *conform) {
 		c.t.Errorf("one: %+v, %v", r, err)
 	}
 	if _, err := c.Request([16]byte{40}); !errors.Is(err, ErrNoRow) {
-		c.t.Errorf("none: %v", err)
+		c.t.Errorf("an unknown request: %v", err)
 	}
 	counts, err := c.RequestsByAccount()
 	c.must(err)
@@ -131,7 +131,7 @@ func findCharges(c *conform) {
 	expect("unknown", 0, ChargeSearch{Request: id(999), FromUs: at(150), ToUs: at(3600), Most: pagesAtOnce})
 }
 
-// many stands for a search that ends at its bound.
+// many marks a search that ends at its bound.
 const many = math.MaxUint64
 
 // A page of requests costs the same in a store of 200,000: every list is read in the order of an
@@ -186,7 +186,7 @@ func TestLongAPageOfRequestsReadsFewRows(t *testing.T) {
 	}
 }
 
-// planOf is how SQLite reads a list.
+// planOf returns SQLite's plan for a list.
 func planOf(t *testing.T, s Store, query string) string {
 	t.Helper()
 	rows, err := s.(interface{ DB() *sql.DB }).DB().Query("EXPLAIN QUERY PLAN " + query)

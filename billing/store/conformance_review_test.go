@@ -6,7 +6,7 @@ import (
 	"farebox/billing/money"
 )
 
-// What is said of characters, and whom they answered.
+// Reviews, ratings and uses of characters.
 func conformReviews(c *conform) {
 	a, b := c.account("a", money.Parts{}), c.account("b", money.Parts{})
 	say := func() {

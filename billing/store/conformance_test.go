@@ -13,9 +13,8 @@ import (
 	"farebox/config"
 )
 
-// The suite that every engine must pass, with the same results to the byte: a
-// scenario writes down what the store answers, and the transcripts of the
-// engines are compared.
+// The suite that every engine must pass, with the same results to the byte: a scenario
+// records the store's answers, and the transcripts of the engines are compared.
 
 // conformDay is the day of all scenarios, conformUs the time.
 const (
@@ -23,7 +22,7 @@ const (
 	conformUs  = int64(conformDay)*86_400_000_000 + 43_200_000_000
 )
 
-// conform is a store under test, and the transcript of what it said.
+// conform is a store under test, with the transcript of its answers.
 type conform struct {
 	Store
 	t      *testing.T
@@ -140,10 +139,10 @@ func differences(a, b string) string {
 	return out.String()
 }
 
-// say writes down what the store answered.
+// say records an answer of the store.
 func (c *conform) say(format string, args ...any) { fmt.Fprintf(&c.text, format+"\n", args...) }
 
-// fail says which known error err is: texts may differ, kinds not.
+// fail names the known error that err is: texts may differ, kinds may not.
 func fail(err error) string {
 	switch {
 	case err == nil:
@@ -187,7 +186,7 @@ func (c *conform) account(name string, balance money.Parts) uint32 {
 	return a.No
 }
 
-// lease gives this node money of an account, where there are nodes.
+// lease gives this node money of an account, if there are nodes.
 func (c *conform) lease(account uint32, day int32, balance money.Parts) {
 	c.t.Helper()
 	if c.shared == nil || balance == (money.Parts{}) {
@@ -201,7 +200,7 @@ func (c *conform) lease(account uint32, day int32, balance money.Parts) {
 	}
 }
 
-// money is what an account has: free or leased.
+// money is an account's balance, free and leased.
 func (c *conform) money(account uint32, day int32) money.Parts {
 	c.t.Helper()
 	a, err := c.Account(account, day)
@@ -241,7 +240,7 @@ func (c *conform) apply() {
 	c.b.Begin(c.b.Last)
 }
 
-// recount lets the store add up its books.
+// recount recounts the store's books.
 func (c *conform) recount() *Recount {
 	c.t.Helper()
 	r, err := c.Recount(func() {})

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A table or column that is added to the schema must get into the backup, or
-// be named here as one that belongs to processes.
+// A table or column that is added to the schema must be in the backup, or be named here
+// as one that belongs to processes.
 func TestBackupHasEveryTableAndColumn(t *testing.T) {
 	t.Parallel()
 	s := engines[0].open(t).Store.(*sqliteStore)

@@ -114,7 +114,7 @@ func limit(account uint32, key int64, p Period, n money.Nano) Want {
 		Amounts: money.Parts{0, 0, n}}
 }
 
-// expect compares where money is.
+// expect compares the amounts in each place.
 func (l *leaseTest) expect(f Funds, granted, lease, avail, others money.Nano) {
 	l.t.Helper()
 	if f.Granted[money.InUSD] != granted || f.Lease[money.InUSD] != lease || f.Avail[money.InUSD] != avail ||
@@ -144,7 +144,7 @@ func TestLeaseOperationsCountOnce(t *testing.T) {
 	}
 	a.op = 1
 	l.expect(b.grant(wanted(x, 60))[0], 30, 30, 0, 70)
-	// A denied operation stays denied, although there is money by now.
+	// A denied operation stays denied, even when there is money.
 	b.op++
 	if list, err := b.Grant(b.op, []Want{wanted(x, 5)}); err != nil || list[0].Granted[money.InUSD] != 0 {
 		t.Fatalf("%+v %v", list, err)
@@ -172,7 +172,7 @@ func TestLeaseOperationsCountOnce(t *testing.T) {
 			t.Errorf("%s was done", name)
 		}
 	}
-	// More than there is goes back as far as it goes.
+	// A return of more than the lease returns all of it.
 	l.expect(a.giveBack(wanted(x, 1000))[0], 20, 0, 70, 30)
 	if op, err := a.LastOp(); op != a.op || err != nil {
 		t.Errorf("the last operation is %d, expected %d (%v)", op, a.op, err)
@@ -255,7 +255,7 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 	for i, p := range []Period{Epoch, Month, Lifetime} {
 		k := add(fmt.Sprintf("%ckey", 'a'+i), p, nano(100), nil)
 		a.grant(wanted(x, 300))
-		// What was spent before there was any lease of the limit counts.
+		// Charges from before the first lease of the limit count.
 		a.charge(x, k, conformDay, money.Parts{0, 0, 30})
 		a.charge(x, k, conformDay-400, money.Parts{0, 0, 7}) // long ago
 		a.apply()
@@ -283,7 +283,7 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 		if err := a.UpdateKey(row); err != nil {
 			t.Fatal(err)
 		}
-		// 85 and what was before are spent, 20 less that are with b.
+		// 85 plus before are spent, and b has a lease of 20 minus before.
 		l.expect(a.grant(limit(x, k, p, 1000))[0], 95, 95, 0, 20-before)
 		row.LimitUSD = nano(1)
 		if err := a.UpdateKey(row); err != nil {
@@ -292,14 +292,14 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 		l.expect(a.giveBack(limit(x, k, p, 95))[0], 95, 0, 0, 20-before)
 		a.giveBack(wanted(x, 1000))
 	}
-	// Each limit by itself, and none where there is none.
+	// Each limit counts alone, and a currency without a limit is unlimited.
 	k := add("d", Epoch, nil, nano(10))
 	f := a.grant(Want{Account: x, Key: k, Day: conformDay, Period: Epoch.Number(conformDay),
 		Amounts: money.Parts{25, 0, 25}})[0]
 	if f.Granted != (money.Parts{10, 0, 0}) || f.Avail[money.InUSD] != money.MaxCredit {
 		t.Errorf("granted %v with %v left; only DIEM have a limit", f.Granted, f.Avail)
 	}
-	// A period of a kind that the key does not have any more.
+	// The key has no longer a period of this kind.
 	if f := a.grant(limit(x, k, Month, 5))[0]; f.Granted != (money.Parts{}) {
 		t.Errorf("%v of a limit a month were granted of one a day", f.Granted)
 	}
@@ -310,7 +310,7 @@ func TestLimitOfAKeyIsDividedAmongNodes(t *testing.T) {
 	l.recount()
 }
 
-// DIEM of a day come into being once, whoever touches them first.
+// DIEM of a day are granted once, whichever node touches them first.
 func TestAllowanceOfADayIsGrantedOnce(t *testing.T) {
 	t.Parallel()
 	l := newLeaseTest(t, 4)

@@ -13,8 +13,8 @@ import (
 	"farebox/billing/money"
 )
 
-// modelStore is what a shared store comes to, written down as plainly as
-// possible: one account in USD and DIEM, one key with a limit, some nodes.
+// modelStore specifies a shared store as plainly as possible: one account in USD and
+// DIEM, one key with a limit, some nodes.
 type modelStore struct {
 	free, spent, late, expired [money.Currencies]money.Nano
 	lease                      []money.Parts // by node
@@ -36,8 +36,8 @@ func (m *modelStore) quotas() (n money.Nano) {
 	return n
 }
 
-// TestLeasesAgainstAModel does arbitrary things in arbitrary order on a real
-// store and on the model, and compares all there is after each.
+// TestLeasesAgainstAModel runs random operations on a real store and on the model, and
+// compares all state after each.
 func TestLeasesAgainstAModel(t *testing.T) { leasesAgainstAModel(t, 2*time.Second) }
 
 func TestLongLeasesAgainstAModel(t *testing.T) { leasesAgainstAModel(t, 4*time.Second) }

@@ -48,9 +48,9 @@ func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
 	if list, err := other.Reclaim(0); err != nil || len(list) != 0 {
 		t.Fatalf("%v was taken back twice (%v)", list, err)
 	}
-	// Nothing before it has been told, then all as usual.
+	// A reclaimed node gets no grant before a heartbeat reports it, then all as usual.
 	if _, err := dead.Grant(dead.op+1, []Want{wanted(x, 1)}); !errors.Is(err, ErrReclaimed) {
-		t.Errorf("before it was told, a grant gives %v", err)
+		t.Errorf("before the heartbeat, a grant gives %v", err)
 	}
 	other.grant(wanted(x, 95))
 	for i := range 2 {
@@ -59,7 +59,7 @@ func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
 			t.Errorf("beat %d: %+v %v", i, b, err)
 		}
 	}
-	// What it had charged meanwhile: from what is left, then late.
+	// Its charges meanwhile: from the free balance first, the rest is late.
 	dead.charge(x, 1, conformDay, money.Parts{50, 30, 7})
 	dead.apply()
 	c := l.recount().Accounts[x]
@@ -73,7 +73,7 @@ func TestLeasesOfADeadNodeComeBackOnce(t *testing.T) {
 	l.expect(other.giveBack(wanted(x, 95))[0], 95, 0, 95, 0)
 	l.expect(dead.grant(wanted(x, 3))[0], 3, 3, 92, 0)
 
-	// Leaving gives back, too, and is the end.
+	// Leave returns leases, too, and is final.
 	for range 2 {
 		if err := dead.Leave(); err != nil {
 			t.Fatal(err)

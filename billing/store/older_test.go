@@ -160,7 +160,7 @@ func TestDailyUsageIsDividedAlikeInBothEngines(t *testing.T) {
 		t.Errorf("daily usage of SQLite:\n%s\nof PostgreSQL:\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
 	}
 	if fmt.Sprint(lite.SoldBefore()) != fmt.Sprint(shared.SoldBefore()) || len(lite.SoldBefore()) != 4 {
-		t.Errorf("what models sold before: %v and %v", lite.SoldBefore(), shared.SoldBefore())
+		t.Errorf("earlier sales of models: %v and %v", lite.SoldBefore(), shared.SoldBefore())
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 	"farebox/billing/money"
 )
 
-// worker is a node that spends from its leases and keeps its own count of what
-// it was told. Whatever the network does, it repeats an operation until it has
-// the answer, as nodes do.
+// worker is a node that spends from its leases and keeps its own count of the store's
+// answers. Like a node it repeats each operation until it has the answer, whatever the
+// network does.
 type worker struct {
 	*peer
 	rnd            *rand.Rand
@@ -45,7 +45,7 @@ func (w *worker) insist(do func() error) {
 	}
 }
 
-// step does one thing at random.
+// step runs one random operation.
 func (w *worker) step() {
 	var list []Funds
 	switch w.rnd.IntN(5) {
@@ -80,7 +80,7 @@ func (w *worker) step() {
 	}
 }
 
-// check compares what the worker counted with the store.
+// check compares the worker's count with the store.
 func (w *worker) check() {
 	w.t.Helper()
 	list, err := w.Funds(w.accounts, conformDay)
@@ -255,8 +255,7 @@ func TestRestartsOfTheServerLoseAndDoubleNothing(t *testing.T) {
 	}
 }
 
-// A store that answers nobody any more must not be waited for longer than
-// somebody's request can wait.
+// A node must not wait for an unresponsive store longer than a request can wait.
 func TestStoreThatRefusesIsGivenUp(t *testing.T) {
 	t.Parallel()
 	cut, s := openThroughCut(t, servers.Database(t), "node")
@@ -275,8 +274,8 @@ func TestStoreThatRefusesIsGivenUp(t *testing.T) {
 	}
 }
 
-// What an operator may write into the address, a pooler in between included,
-// changes nothing.
+// Options that an operator may write into the address, also for a pooler in between,
+// change nothing.
 func TestAddressesOfTheStore(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(servers.Database(t))

@@ -60,7 +60,7 @@ func TestPasswordIsInNoError(t *testing.T) {
 	}
 }
 
-// A server that is too old is refused in words, others that speak like
+// A server that is too old is refused with a clear message; others that speak like
 // PostgreSQL are not.
 func TestOldServerIsRefused(t *testing.T) {
 	for _, c := range []struct {
@@ -80,9 +80,8 @@ func TestOldServerIsRefused(t *testing.T) {
 	}
 }
 
-// Which failures are tried again decides whether charges are lost in words or
-// in fact.
-func TestOnlyWhatMaySucceedIsTriedAgain(t *testing.T) {
+// The retried errors decide whether charges are lost, or only reported as lost.
+func TestOnlyTransientErrorsAreRetried(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want bool

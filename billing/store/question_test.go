@@ -7,7 +7,7 @@ import (
 	"farebox/bench/servers"
 )
 
-// A node takes a question once, in time, and only one that is for it.
+// A node takes a question once, in time, and only if it is for this node.
 func TestAQuestionIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	address := servers.Database(t)

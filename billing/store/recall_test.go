@@ -8,10 +8,10 @@ import (
 	"farebox/billing/money"
 )
 
-// "The other node had my money, and nobody waited until it had said so": a recall
-// names the nodes with leases of the account or of its keys, and their answers
-// are there with what they give back. A node without a session is not waited for.
-func TestRecallIsAnsweredWithWhatComesBack(t *testing.T) {
+// "The other node had my money, and nobody waited until it had said so": a recall names
+// the nodes with leases of the account or of its keys, and their answers arrive with the
+// returned money. No recall waits for a node without a session.
+func TestRecallIsAnsweredWithReturnedMoney(t *testing.T) {
 	t.Parallel()
 	l := newLeaseTest(t, 4)
 	a, b, limited, gone := l.nodes[0], l.nodes[1], l.nodes[2], l.nodes[3]
@@ -45,14 +45,14 @@ func TestRecallIsAnsweredWithWhatComesBack(t *testing.T) {
 		found, err := a.Recalled(list)
 		if err != nil || len(found) != 2 || len(found[0].Nodes)+len(found[0].Answered) > 0 ||
 			!slices.Equal(found[1].Nodes, holders) || !slices.Equal(found[1].Answered, answered) {
-			t.Errorf("of the recalls came %+v (%v), expected holders %v and answers %v", found, err, holders, answered)
+			t.Errorf("the recalls are %+v (%v), expected holders %v and answers %v", found, err, holders, answered)
 		}
 	}
 	expect([]uint32{b.node, limited.node}, nil)
 	for range 2 { // the first answer of the store may be lost
 		f, err := b.Return(b.op+1, []Want{wanted(x, 50)}, list[1].No)
 		if err != nil || len(f) != 1 || f[0].Granted[money.InUSD] != 50 {
-			t.Fatalf("given back: %+v (%v)", f, err)
+			t.Fatalf("returned: %+v (%v)", f, err)
 		}
 	}
 	b.op++

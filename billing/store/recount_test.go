@@ -9,8 +9,8 @@ import (
 	"farebox/config"
 )
 
-// An auditor that cannot fail proves nothing: every kind of damage that can be
-// done to the rows is found, on either engine.
+// An auditor that cannot fail proves nothing: every kind of damage to the rows is found,
+// on either engine.
 func TestRecountFindsDamage(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {

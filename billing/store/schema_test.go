@@ -100,7 +100,7 @@ func TestOldLedgerComesForwardWhole(t *testing.T) {
 	}
 	defer func() { _ = fresh.Close() }()
 	if a, b := columns(t, old.writer), columns(t, fresh.writer); a != b {
-		t.Errorf("a migrated ledger is not what a new one is:\n%s\nnew:\n%s", a, b)
+		t.Errorf("a migrated ledger differs from a new one:\n%s\nnew:\n%s", a, b)
 	}
 	c := &conform{Store: old, t: t}
 	r := c.recount()

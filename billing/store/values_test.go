@@ -21,7 +21,7 @@ func eventually(t testing.TB, what string, within time.Duration, met func() bool
 	t.Fatalf("not within %s: %s", within, what)
 }
 
-// worth is something that costs n.
+// worth returns lines that cost n.
 func worth(n money.Nano) *money.Lines {
 	var l money.Lines
 	l.Add(money.OutputTokens, int64(n), 1000)

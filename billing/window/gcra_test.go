@@ -12,10 +12,10 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixNano()
 
-// at is a time of a clock that nobody sets.
+// at is an instant at which the wall clock and the monotonic clock agree.
 func at(ns int64) Instant { return Instant{Wall: ns, Mono: ns} }
 
-// tryWindow asks a window for one request and takes it when it is let through.
+// tryWindow asks a window for one request and takes it if it is admitted.
 func tryWindow(w *Window, r *config.Rate, now, tokens int64) (Refusal, bool) {
 	var no Refusal
 	ok := w.Check(r, at(now), calendar.DayOf(now), 1, tokens, &no)
@@ -43,8 +43,8 @@ func TestExactlyTheLimitPassesAtOnce(t *testing.T) {
 	}
 }
 
-// A request for four pictures counts as four (addendum 3.6): six of them do not
-// fit into a limit of 20, and the ones that are left still serve single pictures.
+// A request for four pictures counts as four (addendum 3.6): six of them do not fit into
+// a limit of 20, and the remaining ones still serve single pictures.
 func TestARequestForSeveralPicturesCountsAsSeveral(t *testing.T) {
 	for name, r := range map[string]config.Rate{"RPM": {RPM: 20}, "RPH": {RPH: 20}, "RPD": {RPD: 20},
 		"RPMON": {RPMon: 20}} {
@@ -66,7 +66,7 @@ func TestARequestForSeveralPicturesCountsAsSeveral(t *testing.T) {
 			t.Errorf("%s: 20 a period do not divide into 4, 4, 4, 4, 1 and 3", name)
 		}
 	}
-	// One that is larger than the limit passes when there is nothing else.
+	// A request above the limit passes if the window is empty.
 	var w Window
 	r := config.Rate{RPM: 2, RPD: 3}
 	if !w.Check(&r, at(noon), calendar.DayOf(noon), 4, 0, &Refusal{}) {
@@ -96,7 +96,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 			}
 			early := now + int64(no.RetryAfter) - 1
 			if w.Check(&r, at(early), calendar.DayOf(early), 1, tokens, &Refusal{}) {
-				t.Fatalf("%s: a request passes before the %s that it was told to wait", no.Limit, no.RetryAfter)
+				t.Fatalf("%s: a request passes before its announced wait of %s", no.Limit, no.RetryAfter)
 			}
 			now += int64(no.RetryAfter)
 			var again Refusal
@@ -150,7 +150,7 @@ func TestARequestBeyondTheTokenLimitPassesAlone(t *testing.T) {
 	}
 }
 
-func TestTokensAreCorrectedToWhatWasUsed(t *testing.T) {
+func TestTokensAreCorrectedToTheirUse(t *testing.T) {
 	r := config.Rate{TPM: 1000}
 	var w Window
 	tryWindow(&w, &r, noon, 800)
@@ -199,23 +199,23 @@ func TestNoMoreThanTheBurstPassesAtOnce(t *testing.T) {
 	if w.Quota(&r, at(noon), calendar.DayOf(noon), &q); q.LimitRequests != 60 || q.RemainingRequests != 10 {
 		t.Errorf("the headers promise %d of %d", q.RemainingRequests, q.LimitRequests)
 	}
-	// What counts as more than the burst passes alone, and then the next waits.
+	// A request above the burst passes alone, and then the next one waits.
 	var no Refusal
 	if !w.Check(&r, at(noon), calendar.DayOf(noon), 25, 0, &no) {
 		t.Fatal("a request that counts as 25 never passes")
 	}
 	w.Commit(&r, noon, calendar.DayOf(noon), 25, 0)
 	if _, ok := tryWindow(&w, &r, noon+15*int64(time.Second), 0); ok {
-		t.Error("the next one passed before what was taken came back")
+		t.Error("the next one passed before the taken units were back")
 	}
 	if no, ok := tryWindow(&w, &r, noon+16*int64(time.Second), 0); !ok {
 		t.Errorf("the next one is refused for another %s", no.RetryAfter)
 	}
 }
 
-// "After the clock was put right every key got 429 for five hours": the wait is of
-// the clock that nobody sets, the time that clients are told of the one they see.
-func TestClockThatIsSetMovesOnlyWhatIsShown(t *testing.T) {
+// "After the clock was put right every key got 429 for five hours": waits follow the
+// monotonic clock, and the times in answers follow the wall clock that clients see.
+func TestClockThatIsSetMovesOnlyShownTimes(t *testing.T) {
 	r := config.Rate{RPM: 1, TPM: 100}
 	for _, set := range []time.Duration{0, 5 * time.Hour, -5 * time.Hour, 40 * 24 * time.Hour} {
 		var w Window

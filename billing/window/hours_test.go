@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// No 24 hours ever have more credits than the cap, and who waits as long as
-// Retry-After says is let through.
+// No 24 hours ever have more credits than the cap, and a request that waits for
+// Retry-After is admitted.
 func TestCreditsOfAnyDayStayWithinTheCap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.Int64Range(1, 200).Draw(t, "cap")

@@ -28,7 +28,7 @@ func TestCloseWaits(t *testing.T) {
 	})
 }
 
-// A wait ends with its owner, so that stopping takes no time.
+// A wait ends with its owner, so that stopping is immediate.
 func TestSleepEndsWithItsOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w Work
@@ -43,7 +43,7 @@ func TestSleepEndsWithItsOwner(t *testing.T) {
 	})
 }
 
-// An owner that never began closes, too.
+// An owner that was never started closes, too.
 func TestNothingBegan(t *testing.T) {
 	var w Work
 	w.Close()

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// run does a piece of work that takes some time, and says when it was done.
+// run does some work that takes time, and records its end.
 func run(t *testing.T, turns *Turns, o Owner, took time.Duration, began time.Time) (at time.Duration, err error) {
 	t.Helper()
 	p, err := turns.Take(t.Context(), o)
@@ -119,7 +119,7 @@ func TestPiecesOfAnyLengthShareTheTimeOfAPlace(t *testing.T) {
 }
 
 // "The queue is full of somebody else's work, so mine is refused."
-func TestAFullQueueHasRoomForWhoWaitsWithLess(t *testing.T) {
+func TestAFullQueueHasRoomForOwnersWithLess(t *testing.T) {
 	greedy, far, near := Paid(1), Unpaid(netip.MustParseAddr("2001:db8:1::1")), Unpaid(netip.MustParseAddr("192.0.2.9"))
 	for _, c := range []struct {
 		name  string
@@ -180,7 +180,7 @@ func TestAFullQueueHasRoomForWhoWaitsWithLess(t *testing.T) {
 				}
 				first.Done()
 				if err := <-came; (err == nil) != c.fits {
-					t.Errorf("who came got %v", err)
+					t.Errorf("the newcomer got %v", err)
 				}
 				work.Wait()
 				if turns.Waiting() != 0 || len(turns.shares) != 0 {
@@ -218,8 +218,8 @@ func TestAWaiterThatGivesUpLeavesNothing(t *testing.T) {
 	}
 }
 
-// Whatever owners do: no more places than there are, none lost, and nobody who holds more
-// is served before somebody who holds less.
+// Whatever owners do, no more places are taken than there are, none is lost, and an owner
+// with more places is not served before one with less.
 func TestTurnsKeepTheirPlaces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places, queue := rapid.IntRange(1, 4).Draw(t, "places"), rapid.IntRange(0, 12).Draw(t, "queue")
@@ -286,7 +286,7 @@ func TestARoomKeepsSpaceForOthers(t *testing.T) {
 }
 
 // "My only upload was refused in its middle, because others were busy."
-func TestTheOnlyPieceOfAnOwnerGrowsIntoWhatIsFree(t *testing.T) {
+func TestTheOnlyPieceOfAnOwnerGrowsIntoFreeSpace(t *testing.T) {
 	near := Unpaid(netip.MustParseAddr("192.0.2.9"))
 	for _, o := range []Owner{Paid(2), near} {
 		r := NewRoom(800)
@@ -310,7 +310,7 @@ func TestTheOnlyPieceOfAnOwnerGrowsIntoWhatIsFree(t *testing.T) {
 	}
 }
 
-// What is taken and given back again and again costs no memory.
+// Repeated takes and returns allocate nothing.
 func TestARoomAllocatesNothing(t *testing.T) {
 	r := NewRoom(1 << 20)
 	near := Unpaid(netip.MustParseAddr("192.0.2.9"))

@@ -47,7 +47,7 @@ func TestWaitingForATurnUsesNoTimeOfTheWork(t *testing.T) {
 	})
 }
 
-// The parent bounds the waiting, and a limit ends with it.
+// The parent bounds the wait, and a limit ends with it.
 func TestALimitEndsWithItsParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, began := NewTurns(1, 10), time.Now()
@@ -72,7 +72,7 @@ func TestALimitEndsWithItsParent(t *testing.T) {
 	})
 }
 
-// A request that pays uses nothing of the budget, one that fails uses all that it cost.
+// A paid request uses nothing of the budget, a failed one all of its cost.
 func TestOnlyUnpaidWorkCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBudget(10 * time.Second)
@@ -86,7 +86,7 @@ func TestOnlyUnpaidWorkCounts(t *testing.T) {
 			}
 			m.End(paid)
 			m.End(!paid)
-			m.Add(time.Second) // of a page that others waited for, too
+			m.Add(time.Second) // for a page that other requests waited for, too
 			if w, want := m.Wait(), map[bool]time.Duration{true: 0, false: 18 * time.Second}[paid]; w != want {
 				t.Errorf("paid %v: waits %v, expected %v", paid, w, want)
 			}

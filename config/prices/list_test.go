@@ -34,7 +34,7 @@ func TestTheListIsUsable(t *testing.T) {
 				t.Errorf("%s/%s has long prompts above %d of %d", v.Name, m.Name, m.Long.Above, m.Context)
 			}
 		}
-		// These list no prices, or tell them themselves.
+		// These list no prices, or state them themselves.
 		if silent := v.Name == "openrouter" || v.Name == "nvidia_nim"; sold == 0 && !silent {
 			t.Errorf("%s sells nothing", v.Name)
 		}
@@ -47,7 +47,7 @@ func TestTheListIsUsable(t *testing.T) {
 	}
 }
 
-// The list is what the script makes of the package that it names.
+// The list equals the script's output for the package that it names.
 func TestLongTheListIsOfItsPackage(t *testing.T) {
 	python := filepath.Join("..", "..", "bench", "clients", "python", ".venv", "bin", "python")
 	if _, err := os.Stat(python); err != nil {
@@ -74,7 +74,7 @@ func TestLongTheListIsOfItsPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if unpacked(made) != unpacked(packed) {
-		t.Error("list.json.gz is not what update.py writes")
+		t.Error("list.json.gz differs from the output of update.py")
 	}
 }
 
@@ -160,7 +160,7 @@ func TestVendorsAreFound(t *testing.T) {
 	}
 }
 
-// No list makes a price below 0 or a panic.
+// No list results in a price below 0 or a panic.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"a":{"litellm_provider":"openai","mode":"chat","max_tokens":10,"input_cost_per_token":1e-7,"output_cost_per_token":1e-6}}`))
 	f.Add([]byte(`{"a":{"litellm_provider":"x","mode":"chat","max_tokens":1e9,"tiered_pricing":[{"range":[0,1]},{"range":[5],"input_cost_per_token":1}]}}`))

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// FuzzSkim holds the scan against encoding/json: valid JSON is only refused for
-// a stated reason, and what is accepted has the members that a decoder finds,
-// at the bytes where it finds them.
+// FuzzSkim compares the scan with encoding/json: valid JSON is only refused for a stated
+// reason, and accepted JSON has the members that a decoder finds, at the bytes where it
+// finds them.
 func FuzzSkim(f *testing.F) {
 	for _, s := range []string{
 		`{}`, ` {"model":"m","messages":[{"role":"user","content":"x"}]} `,
@@ -49,7 +49,7 @@ func FuzzSkim(f *testing.F) {
 			}
 		}
 		if !json.Valid(body) {
-			return // the inside of strings is not judged here
+			return // the inside of strings is not compared here
 		}
 		want, why := reference(body)
 		if why != 0 {
@@ -81,8 +81,8 @@ func FuzzSkim(f *testing.F) {
 	})
 }
 
-// decoded reads the body as a Go service would, which takes other spellings of
-// a name for the name, and compares.
+// decoded reads the body as a Go service does, which accepts other spellings of a name,
+// and compares.
 func decoded(t *testing.T, body []byte) {
 	var v struct {
 		Model   json.RawMessage `json:"model"`

@@ -2,7 +2,7 @@ package scan
 
 import "testing"
 
-// Members that no Shape names are counted, and cut with the right comma.
+// Members that no Shape names are counted, and removed with the right comma.
 func TestMembersThatNoShapeNames(t *testing.T) {
 	t.Parallel()
 	inner := NewShape(Members(nil, "a", "b")...)

@@ -83,7 +83,7 @@ stream_options object 0 "{}"
 	}
 }
 
-func TestWhatParsersReadDifferentlyIsRefused(t *testing.T) {
+func TestAmbiguousBodiesAreRefused(t *testing.T) {
 	var d Document
 	f := func(body string, reason Reason, path string) {
 		t.Helper()
@@ -235,7 +235,7 @@ func TestLimitsAtTheirEdges(t *testing.T) {
 	}
 	d.Reset()
 	if cap(d.Fields) > keepFields {
-		t.Fatalf("a huge body left room for %d fields behind", cap(d.Fields))
+		t.Fatalf("a huge body left a capacity of %d fields", cap(d.Fields))
 	}
 }
 

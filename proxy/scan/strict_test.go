@@ -34,8 +34,8 @@ func TestInvalidTextIsRefusedByPlace(t *testing.T) {
 	f("{\"model\":\""+strings.Repeat("x", 1000)+"\"}", "")
 }
 
-// FuzzStrict: what passes is UTF-8, and JSON but for its escapes; what a
-// decoder takes passes.
+// FuzzStrict: accepted text is UTF-8, and valid JSON except for its escapes. Valid JSON
+// in UTF-8 is accepted.
 func FuzzStrict(f *testing.F) {
 	for _, s := range []string{`{}`, "{\n\"a\":\"b\"}", "{\"a\":\"\n\"}", "{\"a\":\"\xff\"}", `{"a":"\\\""}`,
 		"{\"" + strings.Repeat("ab", 40) + "\x01\":1}"} {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSkimWholeChecksWhatIsNotNamed(t *testing.T) {
+func TestSkimWholeChecksUnnamedMembers(t *testing.T) {
 	shape := NewShape(Members(nil, "name")...)
 	for body, want := range map[string]Reason{
 		` {"name": "a", "other": [1, {"x": "\u00e9"}]} `:                                  0,
@@ -44,7 +44,7 @@ func TestTextOfAMember(t *testing.T) {
 	}
 	for _, name := range []string{"broken", "number", "missing"} {
 		if text, ok := d.Text(body, d.TopIndex(shape.ID(name))); ok {
-			t.Errorf("%s is the text %q; expected none", name, text)
+			t.Errorf("%s is the text %q; expected no text", name, text)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestFixedDecimals(t *testing.T) {
 	}
 }
 
-// Keys with the odd values that a store can hold are still JSON.
+// Keys with unusual values that a store can hold are still JSON.
 func TestKeyObjectIsJSON(t *testing.T) {
 	most := billing.Nano(math.MaxInt64)
 	for _, k := range []billing.KeyInfo{
@@ -48,8 +48,8 @@ func TestKeyObjectIsJSON(t *testing.T) {
 	}
 }
 
-// FuzzKeyBody: whatever stands in a body, it is either refused with a reason
-// or says the same to us as to any JSON reader.
+// FuzzKeyBody sends any body: it is refused with a reason, or means the same to us as to
+// any JSON reader.
 func FuzzKeyBody(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `{"id":"x","description":"d","expires_at":null,"consumption_limit":{"usd":1.5,"diem":null,"vcu":2e1},"limit_period":"MONTH","modelPrivacy":"ALL"}`,
@@ -115,14 +115,14 @@ func FuzzKeyBody(f *testing.F) {
 	})
 }
 
-// The members of every operation are known to the Shape, in both spellings.
+// The Shape knows the members of every operation, in both spellings.
 func TestSpellingsArePairs(t *testing.T) {
 	for _, book := range []*routes.Rulebook{keyCreation, keyUpdate, keyDeletion, web3Creation} {
 		for _, id := range book.Takes {
 			if other := snake(id); other != id {
 				plain := strings.ReplaceAll(keyNames[other], "_", "")
 				if !strings.EqualFold(plain, keyNames[id]) {
-					t.Errorf("%s and %s are no pair", keyNames[id], keyNames[other])
+					t.Errorf("%s and %s are not a pair", keyNames[id], keyNames[other])
 				}
 				found := false
 				for _, x := range book.Takes {

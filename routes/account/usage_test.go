@@ -28,8 +28,8 @@ func queryOf(text string) *routes.Query {
 	return routes.NewQuery(args, params)
 }
 
-// A cell that begins like a formula runs in the spreadsheet of whoever opens
-// the file; a number that is negative must stay one.
+// A spreadsheet runs a cell that begins like a formula, so it is escaped. A negative
+// number must stay a number.
 func TestCSVRunsNoFormulas(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain-model": "plain-model", "": "",
@@ -50,8 +50,8 @@ func TestCSVRunsNoFormulas(t *testing.T) {
 	}
 }
 
-// What a client prefers decides; what it does not name is JSON.
-func TestFormatFollowsWhatTheClientPrefers(t *testing.T) {
+// The client's preference decides, and JSON is the default.
+func TestFormatFollowsTheClientsPreference(t *testing.T) {
 	for _, c := range []struct {
 		accept, query string
 		csv           bool
@@ -74,8 +74,8 @@ func TestFormatFollowsWhatTheClientPrefers(t *testing.T) {
 	}
 }
 
-// A report that takes too long is the billing timeout, not an internal error;
-// neither tells what the store said.
+// A report that takes too long ends with the billing timeout, not an internal error.
+// Neither answer repeats the store's error.
 func TestSlowReportIsTheBillingTimeout(t *testing.T) {
 	var failure error
 	r := routestest.Start(t, failingConfig, "127.0.0.1:1", &failing{&failure})
@@ -177,7 +177,7 @@ func TestListingReadsDates(t *testing.T) {
 	}
 }
 
-// Whatever a query says, it is read within the limits or refused with the
+// FuzzBillingQuery sends any query: it is read within the limits or refused with the
 // field, and the refusal is JSON.
 func FuzzBillingQuery(f *testing.F) {
 	for _, seed := range []string{

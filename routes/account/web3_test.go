@@ -29,7 +29,7 @@ func TestSignaturesAreReadInAnyDigits(t *testing.T) {
 	}
 }
 
-// A token holds for 15 minutes, and only what this service made of it.
+// A token is valid for 15 minutes, and only as this service issued it.
 func TestTokensHoldFifteenMinutes(t *testing.T) {
 	now := time.Unix(1_795_000_000, 0)
 	secret := []byte(strings.Repeat("s", 32))
@@ -86,8 +86,8 @@ func TestTokensHoldFifteenMinutes(t *testing.T) {
 	}
 }
 
-// FuzzWeb3 feeds the parsers of what a stranger sends: none breaks, and nothing
-// but our own token and a low-s signature passes.
+// FuzzWeb3 feeds the parsers of unauthenticated input: none breaks, and only our own
+// token and a low-s signature pass.
 func FuzzWeb3(f *testing.F) {
 	// The same in all workers.
 	now, own := time.Unix(1_795_000_000, 0), strings.Repeat("A", web3TokenID)

@@ -27,8 +27,8 @@ models:
     targets: [{ upstream: u }]
 `
 
-// Sound passes without leaving anything behind: what is allocated for a request does not
-// depend on how long it sounds.
+// Relayed sound leaves no garbage: the allocations of a request do not depend on the
+// length of its sound.
 func TestSpeechAllocatesTheSameForAnyLength(t *testing.T) {
 	of := func(length time.Duration, body string) float64 {
 		clip := append(sound.Bytes("wav", length), "its end"...)

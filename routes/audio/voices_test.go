@@ -62,7 +62,7 @@ func startStudio(t *testing.T, address string) *studio {
 	return s
 }
 
-// clone has a voice made, and gives its row.
+// clone creates a voice, and returns its row.
 func (s *studio) clone(t *testing.T, model string) *store.VoiceRow {
 	t.Helper()
 	var form bytes.Buffer
@@ -90,7 +90,7 @@ func (s *studio) clone(t *testing.T, model string) *store.VoiceRow {
 	return s.row(t, made.ID)
 }
 
-// row is a voice as it is kept; nil: there is none.
+// row is the stored row of a voice; nil if the store has no such voice.
 func (s *studio) row(t *testing.T, id string) *store.VoiceRow {
 	t.Helper()
 	all, err := s.Ledger.Voices().Voices(0)
@@ -123,8 +123,8 @@ func (s *studio) speak(model, voice string) (status int, answer string) {
 	return s.Post("/audio/speech", fmt.Sprintf(`{"model":%q,"input":"Hello.","voice":%q}`, model, voice), "")
 }
 
-// "My voice was gone after a week of daily use." It lives for a week from when it was
-// made, and where it is a lasting one from each use, however soon that was.
+// "My voice was gone after a week of daily use." A voice lives for a week from its
+// creation; a lasting one for a week after each use, however early.
 func TestVoicesLiveForAWeek(t *testing.T) {
 	t.Parallel()
 	sim := strict.New(upstream.Options{})
@@ -136,7 +136,7 @@ func TestVoicesLiveForAWeek(t *testing.T) {
 	s := startStudio(t, strings.TrimSuffix(strings.TrimPrefix(base, "http://"), "/v1"))
 	for _, model := range []string{"lasting", "passing"} {
 		row := s.clone(t, model)
-		s.age(t, row, 59*time.Minute) // a use that is not written down
+		s.age(t, row, 59*time.Minute) // a use that is not recorded
 		if status, answer := s.speak(model, row.ID); status != 200 {
 			t.Fatalf("%s: %d %s", model, status, answer)
 		}
@@ -174,8 +174,8 @@ func TestVoicesLiveForAWeek(t *testing.T) {
 	}
 }
 
-// An upstream that does not delete a voice is asked again, once a sweep whatever it has of
-// them, and not for ever; nobody is kept from having others cloned.
+// An upstream that does not delete a voice is asked again, once a sweep for all its voices, and not
+// forever. Its account can still have other voices cloned.
 func TestUpstreamsThatKeepVoices(t *testing.T) {
 	t.Parallel()
 	var asked, status atomic.Int64
@@ -223,10 +223,10 @@ func TestUpstreamsThatKeepVoices(t *testing.T) {
 	}
 }
 
-// Nothing of it is left when the process ends.
+// No goroutine of the sweep is left when the process ends.
 func TestTheSweepOfVoicesEnds(t *testing.T) {
 	of := audio.New(nil)
-	of.Close() // which never began
+	of.Close() // it was never started
 	sweeps := func() int {
 		stacks := make([]byte, 1<<20)
 		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "audio.(*Capability).sweep(")
@@ -237,7 +237,7 @@ func TestTheSweepOfVoicesEnds(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if n := sweeps(); n != before+1 {
-		t.Errorf("%d sweep beside each other", n-before)
+		t.Errorf("%d sweeps run at once", n-before)
 	}
 	s.of.Close()
 	s.of.Close()

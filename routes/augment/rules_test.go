@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	web.Work() // this is all that a child does
+	web.Work() // a child does nothing else
 	os.Exit(m.Run())
 }
 
@@ -26,7 +26,7 @@ augment:
     google: [{ name: g, format: serper, base_url: "http://ADDR", breaker: { failures: 0 } }]
 `
 
-// searcher finds nothing, whatever is searched for.
+// searcher is an upstream that finds nothing for any search.
 func searcher(t *testing.T) string {
 	return routestest.Upstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
 }

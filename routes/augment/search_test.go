@@ -10,8 +10,8 @@ import (
 	"farebox/routes/routestest"
 )
 
-// "A service that hung had all of the time, and the next one, which was well, was
-// asked when there was none left."
+// "A service that hung had all of the time, and the next one, which was well, was asked
+// when there was none left."
 func TestAHangingServiceLeavesTimeForTheNext(t *testing.T) {
 	t.Parallel()
 	answers := func(after time.Duration) string {

@@ -14,10 +14,10 @@ import (
 	"farebox/routes/routestest"
 )
 
-// A request through the whole gateway (key, scan, rules, limits, hold, send,
-// meter, journal, answer) must not leave work for the garbage collector, and
-// an event of a stream neither. The test's own client and upstream work on
-// raw connections and allocate nothing, so what is counted is the gateway.
+// A request through the whole gateway (key, scan, rules, limits, hold, send, meter,
+// journal, answer) must not leave work for the garbage collector, and an event of a
+// stream neither. The test's own client and upstream work on raw connections and allocate
+// nothing, so only the gateway is counted.
 
 const allocConfig = `
 log: { level: error }
@@ -47,11 +47,11 @@ func TestRequestAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(2000, call); n != 0 {
 		t.Errorf("a non-stream request allocates %v times", n)
 	}
-	// Wallets cost those nothing who have a key.
+	// Wallets cost nothing for clients with a key.
 	call = routestest.Caller(t, allocConfig+allocWallets, []byte(head+wholeAnswer), "/chat/completions",
 		`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`, []byte("data: [DO"), chat.New(nil, nil, nil))
 	if n := testing.AllocsPerRun(2000, call); n != 0 {
-		t.Errorf("beside wallets a request with a key allocates %v times", n)
+		t.Errorf("with wallets in the config a request with a key allocates %v times", n)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestStreamAllocatesLittleAndItsEventsNothing(t *testing.T) {
 		for range events {
 			b.WriteString(strconv.FormatInt(int64(len(eventText)), 16) + "\r\n" + eventText + "\r\n")
 		}
-		// What an upstream reports must be true, or its text is counted.
+		// The upstream must report its true usage, or the gateway counts the text.
 		last := strings.Replace(lastEvents, `"completion_tokens":9,"total_tokens":29`,
 			fmt.Sprintf(`"completion_tokens":%d,"total_tokens":%d`, events, events+20), 1)
 		b.WriteString(strconv.FormatInt(int64(len(last)), 16) + "\r\n" + last + "\r\n0\r\n\r\n")
@@ -88,8 +88,8 @@ func TestStreamAllocatesLittleAndItsEventsNothing(t *testing.T) {
 	}
 }
 
-// Of an encrypted stream the beginning may allocate, since keys are read and headers
-// written; its events must not.
+// The start of an encrypted stream may allocate, since keys are read and headers written.
+// Its events must not.
 func TestEventsOfEncryptedStreamsAllocateNothing(t *testing.T) {
 	one, err := enclave.New(enclave.Options{})
 	if err != nil {
@@ -130,9 +130,9 @@ func TestEventsOfEncryptedStreamsAllocateNothing(t *testing.T) {
 	}
 }
 
-// allocGateway starts a gateway before an upstream that always sends answer,
-// and gives a function that makes one request. end is what the client's
-// answer ends with; for whole answers it is found by length.
+// allocGateway starts a gateway before an upstream that always sends answer, and returns
+// a function that makes one request. end is the end of the client's answer; whole answers
+// end by their length.
 func allocGateway(t *testing.T, answer []byte, more string, end []byte) func() {
 	t.Helper()
 	body := `{` + more + `"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello, \"you\"!"}],"temperature":0.7,"max_completion_tokens":500,"user":"someone"}`

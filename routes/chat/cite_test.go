@@ -13,8 +13,8 @@ func citesOf(keep bool) *cites {
 		{URL: "https://b.example", Title: "B"}}}
 }
 
-// cited is what a client reads of a stream: the text, and for each annotation the url and
-// the characters that it is for.
+// cited returns a stream as a client reads it: the text, and for each annotation the url
+// and the characters that it cites.
 func cited(t *testing.T, s *cites, pieces []string) (text string, notes []string) {
 	t.Helper()
 	type part struct {
@@ -56,7 +56,7 @@ func cited(t *testing.T, s *cites, pieces []string) (text string, notes []string
 	return text, notes
 }
 
-// However the text is cut, a mark leaves it and its sources are told for the sentence before.
+// However the text is cut, each mark is removed and becomes annotations of the sentence before it.
 func TestMarksBecomeAnnotations(t *testing.T) {
 	for _, row := range []struct {
 		said, text string
@@ -87,7 +87,7 @@ func TestMarksBecomeAnnotations(t *testing.T) {
 	}
 }
 
-// Escapes of all kinds, foreign members and annotations of the upstream's own stay.
+// Escapes of all kinds, unknown members and the upstream's own annotations stay.
 func TestCitedAnswersKeepAllElse(t *testing.T) {
 	got := string(citesOf(false).whole([]byte(`{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":"\ud83d\ude00 a^1^","annotations":[{"type":"mine"}],"more":1},"finish_reason":"stop"}],"usage":{}}`)))
 	want := `{"id":"x","choices":[{"index":0,"message":{"role":"assistant","more":1,"content":"\ud83d\ude00 a","annotations":[` +

@@ -17,7 +17,8 @@ import (
 	"farebox/billing"
 )
 
-// An enclave that is away has no stand-in: nobody else could open what is sealed to it.
+// An enclave that is away has no stand-in: no other enclave can open texts that are
+// sealed to it.
 func TestAnEncryptedChatGoesToNobodyElse(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
@@ -34,8 +35,8 @@ func TestAnEncryptedChatGoesToNobodyElse(t *testing.T) {
 	}
 }
 
-// "The answer came in the clear": no byte of it reaches the client, and who sent it is not
-// asked again.
+// "The answer came in the clear": no byte of it reaches the client, and its sender is not asked
+// again.
 func TestAnswersInTheClearAreWithheld(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
@@ -66,7 +67,8 @@ func TestAnswersInTheClearAreWithheld(t *testing.T) {
 	}
 }
 
-// Enclaves of this kind do not say that they have opened a request; their answers do.
+// Enclaves of this kind do not report that they have opened a request; their answers
+// prove it.
 func TestEnclavesThatSayNothing(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t, "KIND", "near")
@@ -83,7 +85,7 @@ func TestEnclavesThatSayNothing(t *testing.T) {
 	}
 }
 
-// Where the operator does not want it, turns in the clear are not sealed but refused.
+// If the operator forbids it, turns in the clear are refused, not sealed.
 func TestPlainTurnsAreSealedOnlyWhereTheyMayBe(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t, "compat:", "tee: { seal_plain_turns: false }\ncompat:")
@@ -101,8 +103,8 @@ func TestPlainTurnsAreSealedOnlyWhereTheyMayBe(t *testing.T) {
 	}
 }
 
-// An enclave's refusal is told by its code and in our words: its own may be about what it
-// has opened.
+// An enclave's refusal has its code and our words: its own text may quote the opened
+// prompt.
 func TestRefusalsOfEnclavesAreInOurWords(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
@@ -141,8 +143,8 @@ const (
 	outputNano = billing.Nano(2000) // a token of the answer
 )
 
-// What the enclave reports is charged as far as the bytes of the answer do not contradict
-// it; without a report their bytes are, not the number of pieces.
+// The enclave's reported usage is charged as far as the bytes of the answer do not
+// contradict it. Without a report the bytes are charged, not the number of pieces.
 func TestEncryptedAnswersAreChargedByWhatWasSealed(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
@@ -156,7 +158,7 @@ func TestEncryptedAnswersAreChargedByWhatWasSealed(t *testing.T) {
 			}
 		})
 	}
-	// It reports 3 tokens and one a word, and one a piece of the answer.
+	// It reports 3 tokens plus one a word, and for the answer one a piece.
 	if got, want := charge("one two three", enclave.Honest, ""), 6*inputNano+5*outputNano; got != want {
 		t.Errorf("with usage %s, want %s", got, want)
 	}
@@ -164,39 +166,39 @@ func TestEncryptedAnswersAreChargedByWhatWasSealed(t *testing.T) {
 	if got, want := charge("one two three", enclave.NoUsage, ""), (7+4)*inputNano+6*outputNano; got != want {
 		t.Errorf("without usage %s, want %s", got, want)
 	}
-	// 4,010 bytes are not the 5 tokens that it says.
+	// 4,010 bytes are more than the 5 tokens of its report.
 	long := strings.Repeat("a word ", 571) + "yes"
 	if got, want := charge(long, enclave.Honest, ""), (3+1143)*inputNano+1003*outputNano; got != want {
 		t.Errorf("with a usage that cannot be: %s, want %s", got, want)
 	}
-	// Never more than was asked for.
+	// The charge never exceeds the requested cap.
 	capped := `,"max_completion_tokens":4`
 	if got, want := charge(long, enclave.NoUsage, capped), (7+1000)*inputNano+4*outputNano; got != want {
 		t.Errorf("capped: %s, want %s", got, want)
 	}
 }
 
-// The cap that is held for is always sent, and told where the client sent none: it
-// stands in the bytes that are signed.
+// The cap of the hold is always sent, and a header reports it where the client sent none,
+// since the signed bytes contain it.
 func TestTheCapOfAnEncryptedChatIsReported(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
 	_, h, _ := s.post("/chat/completions", s.ask(s.one, "Hello", ""), s.headers(s.one))
 	sent := gjson.GetBytes(s.one.Requests()[0].Body, "max_completion_tokens").Raw
 	if sent == "" || h.Get("X-Svc-Max-Completion-Tokens") != sent {
-		t.Errorf("sent %q, told %q", sent, h.Get("X-Svc-Max-Completion-Tokens"))
+		t.Errorf("sent %q, reported %q", sent, h.Get("X-Svc-Max-Completion-Tokens"))
 	}
 	_, h, _ = s.post("/chat/completions", s.ask(s.one, "Hello", `,"max_completion_tokens":77`), s.headers(s.one))
 	if sent := gjson.GetBytes(s.one.Requests()[1].Body, "max_completion_tokens").Raw; sent != "77" ||
 		h.Get("X-Svc-Max-Completion-Tokens") != "" {
-		t.Errorf("sent %q, told %q", sent, h.Get("X-Svc-Max-Completion-Tokens"))
+		t.Errorf("sent %q, reported %q", sent, h.Get("X-Svc-Max-Completion-Tokens"))
 	}
 }
 
 // theEnd ends an answer of such an upstream.
 const theEnd = "end"
 
-// slow is an upstream that sends events as they come through a channel.
+// slow is an upstream that sends the events of a channel.
 func slow(t *testing.T, events <-chan string, answering *sync.WaitGroup) *httptest.Server {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answering.Add(1)
@@ -221,7 +223,7 @@ func slow(t *testing.T, events <-chan string, answering *sync.WaitGroup) *httpte
 	return up
 }
 
-// event is one with a delta that is sealed to the client.
+// event is an event with a delta that is sealed to the client.
 func (s *sealing) event(delta string) string {
 	return `data: {"id":"chatcmpl-7","object":"chat.completion.chunk","created":1,"model":"their-model",` +
 		`"choices":[{"index":0,"delta":{` + delta + `},"finish_reason":null}]}` + "\n\n"
@@ -253,7 +255,7 @@ func startSlow(t *testing.T) (*sealing, chan<- string) {
 	return s, events
 }
 
-// Each event is with the client as soon as it is whole.
+// Each event reaches the client as soon as it is whole.
 func TestEventsOfEncryptedChatsAreNotHeldBack(t *testing.T) {
 	t.Parallel()
 	s, events := startSlow(t)
@@ -275,7 +277,7 @@ func TestEventsOfEncryptedChatsAreNotHeldBack(t *testing.T) {
 		events <- event[len(event)/2:]
 		read(event)
 	}
-	// A part of an event is not shown before the rest of it is there.
+	// A part of an event is not shown before its rest arrives.
 	plain := s.event(`"content":"in the clear"`)
 	events <- plain[:len(plain)-1]
 	time.Sleep(50 * time.Millisecond)
@@ -287,8 +289,8 @@ func TestEventsOfEncryptedChatsAreNotHeldBack(t *testing.T) {
 	}
 }
 
-// What was delivered before an enclave went on in the clear is charged.
-func TestWhatWasSealedBeforeABetrayalIsCharged(t *testing.T) {
+// The text that an enclave delivered before it went on in the clear is charged.
+func TestSealedTextBeforeABetrayalIsCharged(t *testing.T) {
 	t.Parallel()
 	s, events := startSlow(t)
 	go func() {
@@ -307,8 +309,8 @@ func TestWhatWasSealedBeforeABetrayalIsCharged(t *testing.T) {
 	}
 }
 
-// "One customer's parameters took the model from all others": what a request may have
-// caused ends that answer alone.
+// "One customer's parameters took the model from all others": a fault that the request
+// may have caused ends that answer alone.
 func TestWhatAClientMayHaveCausedBetraysNobody(t *testing.T) {
 	t.Parallel()
 	s, events := startSlow(t)
@@ -327,7 +329,7 @@ func TestWhatAClientMayHaveCausedBetraysNobody(t *testing.T) {
 	}
 }
 
-// A client that leaves pays for the prompt and for what was produced, as everywhere.
+// A client that disconnects pays for the prompt and the produced text, as everywhere.
 func TestLeavingAnEncryptedChat(t *testing.T) {
 	t.Parallel()
 	s, events := startSlow(t)
@@ -350,7 +352,7 @@ func TestLeavingAnEncryptedChat(t *testing.T) {
 	}
 }
 
-// The network may cut a stream anywhere; nothing of it changes on its way.
+// The network may cut a stream anywhere; the relayed bytes do not change.
 func TestCutsOfAnEncryptedStream(t *testing.T) {
 	t.Parallel()
 	s, events := startSlow(t)
@@ -376,8 +378,8 @@ func TestCutsOfAnEncryptedStream(t *testing.T) {
 	}
 }
 
-// "I repeated the request with its Idempotency-Key": it was carried out once, and its
-// answer was kept by nobody.
+// "I repeated the request with its Idempotency-Key": it was executed once, and no store
+// kept its answer.
 func TestAnswersOfEnclavesAreNotKept(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
@@ -405,7 +407,7 @@ func TestAnswersOfEnclavesAreNotKept(t *testing.T) {
 			t.Errorf("charged %s, then %s; %d requests", first, again, s.requests())
 		}
 	}
-	// What failed before it cost anything can be tried again.
+	// A request that failed before it cost anything can be repeated.
 	s.one.Tell(enclave.NoHeader)
 	h := s.headers(s.one)
 	h["Idempotency-Key"] = "another"
@@ -419,7 +421,7 @@ func TestAnswersOfEnclavesAreNotKept(t *testing.T) {
 	}
 }
 
-// Nothing that was said, sealed or not, and no key is in the log, whatever goes wrong.
+// The log contains no text of the chat, sealed or not, and no key, whatever goes wrong.
 func TestNothingOfEncryptedChatsIsInTheLog(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)

@@ -21,7 +21,7 @@ import (
 	"farebox/routes/routestest"
 )
 
-// What is known of enclaves is another room's: these tests say it themselves.
+// known replaces the registry of enclaves, which is in another package.
 type known struct {
 	mu       sync.Mutex
 	proven   map[string]string // key -> upstream
@@ -63,21 +63,21 @@ func (k *known) Betrayed(_ *routes.Call, t *dialect.Target) {
 	k.away[t.Upstream.Name] = true
 }
 
-// lookups is how many keys were looked for.
+// lookups is the number of keys that were looked up.
 func (k *known) lookups() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.asked
 }
 
-// leave has an upstream not be ready, or be it again.
+// leave makes an upstream unready, or ready again.
 func (k *known) leave(upstream string, away bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.away[upstream] = away
 }
 
-// noted are the answers and betrayals so far.
+// noted returns the answers and betrayals so far.
 func (k *known) noted() (answers []routes.EnclaveAnswer, betrayed []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -169,13 +169,13 @@ func (s *sealing) start(one, two string, changes ...string) {
 	s.Rig = routestest.Start(s.t, text, one, texts, responses.New(texts), messages.New(texts))
 }
 
-// headers are the three of a chat that is sealed to an enclave.
+// headers returns the three headers of a chat that is sealed to an enclave.
 func (s *sealing) headers(e *enclave.Enclave) map[string]string {
 	return map[string]string{"X-Svc-TEE-Client-Pub-Key": s.client.Public(), "X-Svc-TEE-Model-Pub-Key": e.Public(),
 		"X-Svc-TEE-Signing-Algo": "ecdsa"}
 }
 
-// seal is a text as an enclave wants it.
+// seal returns a text as an enclave expects it.
 func (s *sealing) seal(e *enclave.Enclave, text string) string {
 	s.t.Helper()
 	sealed, err := s.client.Seal(e.Public(), text)
@@ -185,13 +185,13 @@ func (s *sealing) seal(e *enclave.Enclave, text string) string {
 	return sealed
 }
 
-// ask is an encrypted chat of one turn, with more members.
+// ask returns an encrypted chat of one turn, with more members.
 func (s *sealing) ask(e *enclave.Enclave, text, more string) string {
 	return fmt.Sprintf(`{"model":"e2ee-model","stream":true,"messages":[{"role":"user","content":%q}]%s}`,
 		s.seal(e, text), more)
 }
 
-// open posts a body with headers and gives the answer, of which the body may still come.
+// open posts a body with headers and returns the answer, whose body may still arrive.
 func (s *sealing) open(path, body string, headers map[string]string) *http.Response {
 	s.t.Helper()
 	req, err := http.NewRequest("POST", "http://"+s.Address+routes.Prefix+path, strings.NewReader(body))
@@ -242,12 +242,12 @@ func (s *sealing) text(stream string) (text string) {
 	return text
 }
 
-// spent is what a call costs; it settles before the client's last byte.
+// spent returns the cost of a call, which settles before the client's last byte.
 func (s *sealing) spent(call func()) billing.Nano {
 	before := s.Balance()
 	call()
 	return before - s.Balance()
 }
 
-// requests are how many chats the enclaves had.
+// requests is the number of chats that the enclaves got.
 func (s *sealing) requests() int { return len(s.one.Requests()) + len(s.two.Requests()) }

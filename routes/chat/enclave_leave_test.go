@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// "I left, came back with the same Idempotency-Key, and had it all for nothing": who leaves
-// an encrypted chat has had its answer, as far as it went.
+// "I left, came back with the same Idempotency-Key, and had it all for nothing": a client that
+// leaves an encrypted chat has had its answer, as far as it went.
 func TestLeavingAKeyedEncryptedChat(t *testing.T) {
 	t.Parallel()
 	s, events := startSlow(t)
@@ -30,7 +30,7 @@ func TestLeavingAKeyedEncryptedChat(t *testing.T) {
 			t.Fatalf("charged %s, want %s", before-s.Balance(), want)
 		}
 	}
-	go func() { // a repeat that is carried out has its answer
+	go func() { // a repeat that is executed has its answer
 		for _, next := range []string{sealedEnd, theEnd} {
 			select {
 			case events <- next:

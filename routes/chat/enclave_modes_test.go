@@ -15,7 +15,7 @@ import (
 	"farebox/billing/store"
 )
 
-// What there is no room for in an encrypted chat is refused before anything is asked or
+// Requests that encrypted chats do not support are refused before anything is asked or
 // charged: one case a row of the table of modes, and those of the headers.
 func TestWhatEncryptedChatsHaveNoRoomFor(t *testing.T) {
 	t.Parallel()
@@ -132,11 +132,11 @@ func TestWhatEncryptedChatsHaveNoRoomFor(t *testing.T) {
 			}
 			if kind := gjson.Get(answer, "error.type").Str; strings.HasPrefix(row.code, "e2ee_") &&
 				(kind != "invalid_request_error" || gjson.Get(answer, "error.message").Str == "") {
-				t.Errorf("%s: it is no error object: %s", name, answer)
+				t.Errorf("%s: it is not an error object: %s", name, answer)
 			}
 			for _, secret := range []string{sealed, s.client.Public()[2:], s.one.Public()[2:]} {
 				if strings.Contains(answer, secret) {
-					t.Errorf("%s: the answer repeats what was sent: %s", name, answer)
+					t.Errorf("%s: the answer repeats a sent secret: %s", name, answer)
 				}
 			}
 		})
@@ -149,7 +149,7 @@ func TestWhatEncryptedChatsHaveNoRoomFor(t *testing.T) {
 	}
 }
 
-// Other forms of asking tell answers anew, which no signature would fit.
+// Other client formats rewrite the answer, which no signature would match.
 func TestOtherFormsDoNotServeEnclaves(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
@@ -175,9 +175,8 @@ func TestOtherFormsDoNotServeEnclaves(t *testing.T) {
 	}
 }
 
-// A conversation as published clients hold it: what the user says is sealed, what the
-// assistant and the developer said is not. The enclave opens all of it, and nobody between
-// us and it can.
+// A conversation as published clients send it: the user's turns are sealed, the assistant's and the
+// developer's are not. The enclave opens all of it, and no hop between us and it can.
 func TestAnEncryptedConversation(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
@@ -219,7 +218,7 @@ func TestAnEncryptedConversation(t *testing.T) {
 			t.Errorf("the client's %s was sent on", name)
 		}
 	}
-	// But for what is ours and what must change, the body is the client's own.
+	// Except for our members and the required changes, the body is the client's own.
 	want := strings.NewReplacer(`"user":"someone",`, "", `"e2ee-model"`, `"their-model"`, ours, "",
 		`,"venice_parameters":{}`, "").Replace(body)
 	for at, turn := range map[int]string{2: `"I am \"a\" model\nof \u00e9 \ud83d\ude00"`, 3: `""`, 4: `"Speak up"`} {
@@ -260,8 +259,8 @@ func TestClientsOfAnotherBrandEncrypt(t *testing.T) {
 	}
 }
 
-// "My package says yes, the wrapper around it says no": where the words of two brands differ,
-// nobody is answered in the clear.
+// "My package says yes, the wrapper around it says no": if the members of two brands differ, the
+// request is not answered in the clear.
 func TestTwoBrandsThatDiffer(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
@@ -275,8 +274,8 @@ func TestTwoBrandsThatDiffer(t *testing.T) {
 	}
 }
 
-// Who leaves the headers out, or says that they do not count, is answered in the clear by
-// an enclave all the same, byte for byte.
+// A client that sends no headers, or says that they do not count, still gets the
+// enclave's answer in the clear, byte for byte.
 func TestChatsInTheClearWithEnclaves(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
@@ -324,7 +323,7 @@ func TestChatsInTheClearWithEnclaves(t *testing.T) {
 	}
 }
 
-// Only enclaves that are verified now are asked; where there is none nobody is.
+// Only currently verified enclaves are asked. Without one the request fails.
 func TestOnlyVerifiedEnclavesAreAsked(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t)
@@ -350,7 +349,8 @@ func TestOnlyVerifiedEnclavesAreAsked(t *testing.T) {
 	}
 }
 
-// A key for private models may use those in enclaves, whoever runs them (addendum 16.1).
+// A key for private models may use models in enclaves, whichever upstream runs them
+// (addendum 16.1).
 func TestEnclavesArePrivate(t *testing.T) {
 	t.Parallel()
 	s := startSealing(t, "tier: unlimited", "tier: unlimited\n    privacy: anonymized")

@@ -18,9 +18,9 @@ import (
 	"farebox/routes/routestest"
 )
 
-// BenchmarkEncryptedEvents is what an event of a stream costs that comes by itself, as
+// BenchmarkEncryptedEvents measures the cost of a stream's event that arrives alone, as
 // tokens do: in the clear, in the clear from an enclave, and sealed, all of one length.
-// The time is of processors and of the whole process, so the upstream's and the client's
+// The time is the processor time of the whole process, so the upstream's and the client's
 // share is in all three.
 func BenchmarkEncryptedEvents(b *testing.B) {
 	one, err := enclave.New(enclave.Options{})
@@ -92,14 +92,14 @@ func BenchmarkEncryptedEvents(b *testing.B) {
 	}
 }
 
-// processor is the time that this process has had.
+// processor is the processor time of this process.
 func processor() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // a figure of 0 is seen
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// paced is an upstream that sends an event whenever it is told to.
+// paced is an upstream that sends one event for each value of more.
 func paced(b *testing.B, event []byte, more <-chan int) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -17,7 +17,7 @@ const oneFile = "--b\r\nContent-Disposition: form-data; name=\"image\"; filename
 var imageBooks = []*routes.Rulebook{generateBook, simpleBook, simpleEditBook, editBook, multiEditBook, upscaleBook,
 	cutOutBook}
 
-// formOf reads a body as one of the image endpoints would.
+// formOf reads a body as one of the image endpoints does.
 func formOf(contentType string, body []byte, book *routes.Rulebook) (*imageForm, *routes.Error) {
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Request.Header.SetContentType(contentType)
@@ -25,7 +25,7 @@ func formOf(contentType string, body []byte, book *routes.Rulebook) (*imageForm,
 	return readForm(&routes.Call{Ctx: ctx, Row: &routes.Row{Form: routes.JSONOrForm}}, book)
 }
 
-// Whatever a body holds, reading it ends, and what is taken of it is in range.
+// Reading any body ends, and accepted values are in range.
 func FuzzImageForm(f *testing.F) {
 	f.Add(false, []byte(`{"model":"m","prompt":"x","style_references":[{"image":"AAAA","strength":0.5}],"num_images":2,"seed":-7}`))
 	f.Add(false, []byte(`{"images":["a",1,null,"https:\\/\\/x"],"image":{"a":1},"image_2":"data:image/png;base64,AAAA","scale":1e0}`))
@@ -77,7 +77,7 @@ func FuzzImageForm(f *testing.F) {
 	})
 }
 
-// A form means what the same body in JSON means.
+// A form means the same as its body in JSON.
 func TestFormsAreReadAsJSON(t *testing.T) {
 	field := func(name, value string) string {
 		return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
@@ -112,8 +112,8 @@ func TestNearestRatio(t *testing.T) {
 	}
 }
 
-// What would become larger than the specification allows is enlarged less, and
-// charged for what it becomes.
+// An upscale beyond the specification's size is reduced to fit, and charged by its actual
+// size.
 func TestUpscalingIsReducedToFit(t *testing.T) {
 	for _, c := range []struct {
 		width, height int

@@ -43,7 +43,7 @@ func TestRewrittenPromptsAreRead(t *testing.T) {
 	f([]byte(`{`), "", "no text")
 }
 
-// Whatever the text model answers, what is used of it is bounded text.
+// Only bounded text is used from any answer of the text model.
 func FuzzRewrittenPrompt(f *testing.F) {
 	f.Add(completion("a cat", "stop"))
 	f.Add(completion(`"`, "stop"))

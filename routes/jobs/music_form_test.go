@@ -204,7 +204,7 @@ func TestRulesOfAModel(t *testing.T) {
 	f("plain", prompt+`,"character_count":7`, "unrecognized_keys character_count")
 }
 
-// What the client did not say, the model says.
+// The model's settings complete an order that lacks members.
 func TestOrdersAreCompletedByTheModel(t *testing.T) {
 	t.Parallel()
 	fast := 1.5
@@ -225,7 +225,7 @@ func TestOrdersAreCompletedByTheModel(t *testing.T) {
 	f(choiceModel, `{"model":"m","prompt":"x","loop":true}`, queue.Order{Prompt: "x", Seconds: 5, Loop: true})
 }
 
-// A quote says what a job is sold for, whatever the price is made of.
+// A quote is the price at which the job is sold, for every kind of price.
 func TestQuotesOfMusic(t *testing.T) {
 	t.Parallel()
 	f := func(keys, members, want string) {
@@ -273,7 +273,7 @@ func quoteOf(t testing.TB, m *config.Music, body string) ([]byte, *routes.Error)
 		return nil, e
 	}
 	if !json.Valid(text) {
-		t.Errorf("%s is no JSON", text)
+		t.Errorf("%s is not JSON", text)
 	}
 	return text, nil
 }

@@ -8,7 +8,7 @@ import (
 	"farebox/routes"
 )
 
-// What is said of a track, letter by letter (addendum 9.7).
+// The answers for a track, letter by letter (addendum 9.7).
 func TestShapesOfAJob(t *testing.T) {
 	t.Parallel()
 	f := func(got []byte, want string) {

@@ -14,7 +14,7 @@ import (
 )
 
 // musicPrices draws the keys of a model with some price, and whether its lyrics are
-// what is billed.
+// billed.
 func musicPrices(t *rapid.T) (keys string) {
 	decimal := func(name string, decimals int) string {
 		n := rapid.Int64Range(1, 5_000_000).Draw(t, name)
@@ -53,7 +53,7 @@ func musicPrices(t *rapid.T) (keys string) {
 	return keys + "    constraints: { " + limits + " }\n    price: " + price + "\n"
 }
 
-// Nobody pays anything but what the quote said.
+// A job costs exactly its quote.
 func TestAJobCostsItsQuote(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

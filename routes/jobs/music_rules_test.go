@@ -37,7 +37,7 @@ models:
     targets: [{ upstream: writer }]
 `
 
-// What is wrong with a request is said before anything is asked of anybody.
+// The errors of a request are reported before any upstream is asked.
 func TestWrongRequestsForMusic(t *testing.T) {
 	t.Parallel()
 	rig := routestest.Start(t, sellsMusic, "127.0.0.1:9", jobs.New(nil))

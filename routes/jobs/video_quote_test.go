@@ -89,7 +89,7 @@ func dataURL(kind string, file []byte) string {
 	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(file)
 }
 
-// "The quote was not what we paid, or forgot that the film is fast." What a quote is made of.
+// "The quote was not what we paid, or forgot that the film is fast." The inputs of a quote.
 func TestQuotesOfVideos(t *testing.T) {
 	r := start(t)
 	made := func(seconds float64, height, rate int) []byte {
@@ -152,7 +152,7 @@ func TestNoMemberLeadsInside(t *testing.T) {
 		`"confirmed_legal_right":true,"confirmed_screening_acknowledged":true}}`
 	for _, link := range []string{"http://127.0.0.2/x", "http://169.254.169.254/latest/meta-data", "http://[::1]/", "http://10.0.0.1/",
 		"http://0x7f000002/", "https://user:pass@example.com/", "file:///etc/passwd", "//example.com/x", "x"} {
-		r := start(t) // each has an account, which has so many links followed a minute
+		r := start(t) // each has an account, whose links are limited by the minute
 		q := fmt.Sprintf("%q", link)
 		for _, member := range []string{`"image_url":` + q, `"image_url":"https://1.1.1.1/","end_image_url":` + q,
 			`"audio_url":` + q, `"video_url":` + q, `"reference_image_urls":["https://1.1.1.1/",` + q + `]`,
@@ -168,8 +168,8 @@ func TestNoMemberLeadsInside(t *testing.T) {
 	}
 }
 
-// "The clips were an hour." What comes along is held to its limits.
-func TestWhatComesAlongIsBounded(t *testing.T) {
+// "The clips were an hour." Media in a request are held to their limits.
+func TestMediaOfRequestsAreBounded(t *testing.T) {
 	r := start(t)
 	clip := func(seconds float64) string {
 		return dataURL("video/mp4", film.MP4(film.Film{Length: time.Duration(seconds * float64(time.Second)), Width: 16, Height: 16}))
@@ -199,7 +199,7 @@ func TestWhatComesAlongIsBounded(t *testing.T) {
 	}
 }
 
-// "A client had us fetch links all day." What has us follow links is counted for each account.
+// "A client had us fetch links all day." Requests with links are limited for each account.
 func TestLinksAreFollowedSoOftenOnly(t *testing.T) {
 	t.Parallel()
 	r := start(t)

@@ -83,7 +83,7 @@ const (
 )
 
 // "The upstream got what its model cannot do", and "my parameters were refused though the
-// model takes them": bodies, and what is wrong with them, or the order that they make.
+// model takes them": bodies, and their issues or the orders that they make.
 func TestBodiesBecomeOrdersOrAreRefused(t *testing.T) {
 	const five = `"model":"m","prompt":"a cat","duration":"5s"`
 	for i, test := range []struct{ model, body, want string }{
@@ -186,7 +186,7 @@ func TestBodiesBecomeOrdersOrAreRefused(t *testing.T) {
 }
 
 // "It was taken as agreed that I may upload faces." A model with terms is not asked
-// before all three of them are confirmed for each provider.
+// before the client confirms all three of them for each provider.
 func TestConsents(t *testing.T) {
 	const model = `
     constraints: { durations: [5s] }

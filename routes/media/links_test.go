@@ -83,7 +83,7 @@ func (s *stage) link(kind media.LinkKind, good time.Duration) string {
 		s.of.links.Query(jobID, kind, time.Now().Add(good))
 }
 
-// ask gives an answer with its body read as far as it came.
+// ask returns an answer with as much of its body as it got.
 func (s *stage) ask(method, link string, header ...string) (*http.Response, []byte) {
 	s.t.Helper()
 	req, err := http.NewRequest(method, link, nil)
@@ -122,9 +122,9 @@ func TestALinkNeedsNoKeyAndShowsNoPage(t *testing.T) {
 		t.Errorf("HEAD: status %d, %d bytes, length %d", res.StatusCode, len(got), res.ContentLength)
 	}
 	if res, _ = s.ask("GET", s.link(media.Plain, time.Hour), "If-None-Match", `"`+jobID+`"`); res.StatusCode != 304 {
-		t.Errorf("what a client has already: status %d", res.StatusCode)
+		t.Errorf("a file that the client has already: status %d", res.StatusCode)
 	}
-	// A row that says something else than what is kept cannot make it a page.
+	// A row whose media type differs from the stored file cannot make it a page.
 	s.row.MediaType = "text/html"
 	s.change(store.JobCompleted)
 	res, _ = s.ask("GET", s.link(media.Plain, time.Hour))
@@ -175,7 +175,7 @@ func TestRangesOfALink(t *testing.T) {
 	}
 }
 
-// Whoever tries learns nothing: what is forged and what there is not look alike.
+// Forged links and missing files get the same answer, so guesses reveal nothing.
 func TestForgedLinksAreNotThere(t *testing.T) {
 	s := newStage(t, 1000)
 	good := s.link(media.Plain, time.Hour)
@@ -222,7 +222,7 @@ func TestLinksThatAreOverAreGone(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD", "DELETE"} {
 			res, _ := s.ask(method, link)
 			if res.StatusCode != 410 || res.Header.Get("Content-Disposition") != "" {
-				t.Errorf("%s of what %s: status %d", method, what, res.StatusCode)
+				t.Errorf("%s of a link that %s: status %d", method, what, res.StatusCode)
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func TestLinksThatAreOverAreGone(t *testing.T) {
 	gone("is of the same job", s.link(media.Download, time.Hour))
 }
 
-func TestALinkToWhatIsNotMadeYet(t *testing.T) {
+func TestALinkToUnfinishedMedia(t *testing.T) {
 	s := newStage(t, 1000)
 	s.row.ID, s.row.Hold = "1b6e4f0e-6c0f-4a53-9d5f-9c7e6a6f8d21", 78
 	s.row.State, s.row.MediaType = store.JobSubmitting, ""
@@ -254,7 +254,7 @@ func TestALinkToWhatIsNotMadeYet(t *testing.T) {
 	}
 }
 
-// A customer whose line broke gets its video all the same, and nobody gets it twice.
+// A client whose connection broke still gets its video, and no client gets it twice.
 func TestOneFullDownload(t *testing.T) {
 	t.Run("in one piece", func(t *testing.T) {
 		s := newStage(t, 100_000)
@@ -276,7 +276,8 @@ func TestOneFullDownload(t *testing.T) {
 		s := newStage(t, 40<<20)
 		link := s.link(media.Download, time.Hour)
 		s.breakOff(link, 5<<20)
-		// The rest of what the kernel took is the client's loss; it asks for that again.
+		// The client lost the rest of the bytes that the kernel took, and asks for them
+		// again.
 		res, got := s.ask("GET", link, "Range", "bytes=5242880-")
 		for i := 0; res.StatusCode == 429 && i < 3000; i++ { // until the gateway has noticed
 			time.Sleep(20 * time.Millisecond)
@@ -316,7 +317,7 @@ func TestOneFullDownload(t *testing.T) {
 	})
 }
 
-// awaitRevoked waits for what is noted when the last byte is out.
+// awaitRevoked waits until the link is used up, after its last byte.
 func (s *stage) awaitRevoked() {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -327,7 +328,7 @@ func (s *stage) awaitRevoked() {
 	s.t.Error("the link is not used up")
 }
 
-// breakOff reads some of an answer and goes.
+// breakOff reads some of an answer and disconnects.
 func (s *stage) breakOff(link string, n int64) {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.Address)
@@ -356,7 +357,7 @@ func TestALinkThatIsAskedTooOften(t *testing.T) {
 	if last != 429 {
 		t.Errorf("the eighth time: status %d", last)
 	}
-	// Forged ones do not use up the good one's.
+	// Forged links do not use up the good one's allowance.
 	other := newUses()
 	if len(s.of.uses.list) != 1 || other.admit("x", time.Now(), time.Now(), 1) != 0 {
 		t.Errorf("%d links are remembered", len(s.of.uses.list))

@@ -34,7 +34,7 @@ func (s *shared) UseLinks(_ string, use func([]byte, func(uint32) bool) store.Li
 	return nil
 }
 
-// node is what one of them has seen.
+// node is one node's record of uses.
 func node(id string) *uses {
 	u := newUses()
 	u.admit(id, time.Now(), time.Now().Add(time.Hour), 1000)
@@ -69,7 +69,8 @@ func TestPiecesAtTheSameTimeAreCounted(t *testing.T) {
 	}
 }
 
-// Nodes behind one address: whichever of them a request comes to, there is one download.
+// Nodes behind one address allow one download together, whichever of them a request
+// reaches.
 func TestOneDownloadOfAllNodes(t *testing.T) {
 	t.Parallel()
 	whole, left, right := piece{jobID, 0, 1000, 1000}, piece{jobID, 0, 600, 1000}, piece{jobID, 500, 500, 1000}
@@ -90,7 +91,7 @@ func TestOneDownloadOfAllNodes(t *testing.T) {
 	if err := b.end(s, 2, left, 600); err != nil || s.ended {
 		t.Errorf("after the first part: ended %t, %v", s.ended, err)
 	}
-	s.dead, a = 0, node(jobID) // it comes back
+	s.dead, a = 0, node(jobID) // it starts again
 	busy, spent, err = a.begin(s, 1, right)
 	check("the other part from the other node", busy, spent, err, false, false)
 	if err := a.end(s, 1, right, 500); err != nil || !s.ended {

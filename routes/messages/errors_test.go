@@ -6,7 +6,7 @@ import (
 	"farebox/routes"
 )
 
-// The loops of tools in Anthropic's packages go on without a thread after these words.
+// The tool loops of Anthropic's packages continue without a thread after these words.
 func TestRefusedFeaturesAreInAnthropicsWords(t *testing.T) {
 	e := routes.Unsupported("thread", "no threads")
 	e.Refused = "thread_unsupported_request"

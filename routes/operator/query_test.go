@@ -12,7 +12,7 @@ import (
 	"farebox/billing"
 )
 
-// Texts of paths and query strings become what the query's type has in JSON, or are refused.
+// Texts of paths and query strings become JSON of the member's type, or are refused.
 func TestTextsHaveTheTypeOfTheirMember(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// What is taken is one JSON object in UTF-8 that has each member once, however it is read.
+// An accepted body is one JSON object in UTF-8 that has each member once, for every reader.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":1}`, `{"a":{"b":[1,{"c":null}]}}`, `{"a":1,"a":2}`, `{"a":1,"A":2}`, `{"a":{"x":1,"X":2}}`, `[]`, `1`, `{} {}`,
 		`{"a":1}x`, "{\"a\":\"\xff\"}", `{"\u0061":1,"a":2}`, `{"ſ":1,"s":2}`, strings.Repeat(`{"a":`, 40), strings.Repeat("[", 1000), `{"a":1e999}`, ``} {
@@ -71,7 +71,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// Names that encoding/json takes for the same one are the same one here.
+// Names that are the same for encoding/json are the same here.
 func TestNamesAreFoldedAsTheyAreRead(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"s":1,"S":2}`, `{"s":1,"ſ":2}`, `{"a":{"key":1,"\u212Aey":2}}`, `{"a":[{"b":1,"\u0062":2}]}`} {
@@ -81,7 +81,7 @@ func TestNamesAreFoldedAsTheyAreRead(t *testing.T) {
 	}
 }
 
-// Nothing of a query string is taken twice, nor what is not known.
+// Query strings with repeated or unknown members are refused.
 func FuzzQueryString(f *testing.F) {
 	for _, seed := range []string{"", "a=1", "a=1&b=x", "a=1&a=2", "a=%zz", "b=%00", "c=1", "a=1;b=2", "b=a+b", "&&", "=", "a"} {
 		f.Add(seed)

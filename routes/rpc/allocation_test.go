@@ -11,8 +11,8 @@ import (
 	"farebox/routes/rpc"
 )
 
-// A blockchain call leaves as little behind as a chat request, and a call more
-// in a batch nothing at all.
+// A blockchain call leaves as little garbage as a chat request, and another call in a
+// batch none at all.
 
 const allocConfig = `
 log: { level: error }
@@ -32,8 +32,8 @@ func batchOf(n int, item func(id string) string) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// rpcAllocations has a node give an answer under the ids that it is asked; end is what
-// the client gets.
+// rpcAllocations has a node give an answer under the ids of its request. end is the end
+// of the client's answer.
 func rpcAllocations(t *testing.T, body, answer, end string) float64 {
 	t.Helper()
 	whole := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(answer)) +
@@ -49,7 +49,7 @@ func TestBlockchainCallAllocatesNothing(t *testing.T) {
 	}
 	if n := rpcAllocations(t, `{"id":18446744073709551615,`+allocCallBody, answer,
 		strings.Replace(answer, "0000000000000000", "18446744073709551615", 1)); n != 0 {
-		t.Errorf("a call whose id is put back allocates %v times", n)
+		t.Errorf("a call whose id is restored allocates %v times", n)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"farebox/routes/rpc"
 )
 
-// A network for what became of payments is the operator's alone: customers would ask its
-// nodes at his cost.
+// A network that confirms payments is the operator's alone: customers would use its nodes
+// at the operator's cost.
 func TestPrivateNetworksAreNotSold(t *testing.T) {
 	asked := make(chan struct{}, 16)
 	up := routestest.Upstream(t, func(w http.ResponseWriter, r *http.Request) {

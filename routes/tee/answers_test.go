@@ -56,7 +56,7 @@ func (s *memory) EnclaveAnswer(account uint32, id string, _ int64) (*store.Encla
 func (s *memory) PurgeEnclaveAnswers(int64, int) (int, error) { return 0, nil }
 
 // "It gave my second answer the id of the first, and its signature fitted": a host that
-// gives one id to two answers has a signature for neither, whenever the second comes.
+// gives one id to two answers has a signature for neither, whenever the second arrives.
 func TestOneIDForTwoAnswers(t *testing.T) {
 	t.Parallel()
 	const c, other = 1, 2
@@ -84,12 +84,12 @@ func TestOneIDForTwoAnswers(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 		if r, err = a.find(other, "x"); err != nil || r == nil || !bytes.Equal(r.Request, one.Request[:]) {
-			t.Errorf("%s: somebody else's: %+v, %v", name, r, err)
+			t.Errorf("%s: the other account's answer: %+v, %v", name, r, err)
 		}
 	}
 }
 
-// late is a store in which somebody adds an answer while others are written.
+// late is a store to which an answer is added while others are written.
 type late struct {
 	memory
 	meanwhile func()
@@ -103,7 +103,7 @@ func (s *late) AddEnclaveAnswers(list []*store.EnclaveRow) error {
 	return s.memory.AddEnclaveAnswers(list)
 }
 
-// Nor is the second one lost that comes while the first is being written.
+// A second answer is not lost either if it arrives while the first is being written.
 func TestASecondAnswerWhileTheFirstIsWritten(t *testing.T) {
 	t.Parallel()
 	const c = 1

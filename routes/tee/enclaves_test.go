@@ -9,8 +9,8 @@ import (
 	"farebox/providers/tee"
 )
 
-// An answer in the clear counts against its enclave under the config that is served now,
-// too: a stream can be older.
+// An answer in the clear counts against its enclave under the current config, too: a
+// stream can be older.
 func TestABetrayalOutlivesItsConfig(t *testing.T) {
 	t.Parallel()
 	newView := func() *view {
@@ -30,5 +30,5 @@ func TestABetrayalOutlivesItsConfig(t *testing.T) {
 	if before.watch.Ready(before.each[0]) || now.watch.Ready(now.each[0]) {
 		t.Error("it is asked again")
 	}
-	cp.betrayed(now, nil) // a target that is no enclave
+	cp.betrayed(now, nil) // a target that is not an enclave
 }

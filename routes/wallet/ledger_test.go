@@ -12,8 +12,8 @@ import (
 	"farebox/providers/x402/payer"
 )
 
-// The order of refusals is that of the specification: what can be said without knowing
-// anything of a ledger comes first.
+// The order of refusals is that of the specification: refusals that need no ledger come
+// first.
 func TestRefusalsOfTheLedgerComeInOrder(t *testing.T) {
 	s := openShop(t, paid(), `deny: ["0x70997970C51812dc3A010C7d01b50e0d17dc79C8"]`)
 	p, other := newPayer(t), newPayer(t)
@@ -46,7 +46,7 @@ func TestRefusalsOfTheLedgerComeInOrder(t *testing.T) {
 	}
 }
 
-func TestAWalletReadsWhatItHasAndWhatBecameOfIt(t *testing.T) {
+func TestAWalletReadsItsBalanceAndTransactions(t *testing.T) {
 	s := openShop(t, paid())
 	p := newPayer(t)
 	address := p.Address().String()
@@ -119,7 +119,7 @@ func TestASignInHoldsOnce(t *testing.T) {
 	}
 }
 
-// Agents sign once for several calls, where the operator lets them.
+// Agents sign once for several calls, if the operator allows it.
 func TestAReusableSignInHoldsForSeveralRequests(t *testing.T) {
 	s := openShop(t, paid(), "sign_in: { nonce: reusable }")
 	p := newPayer(t)
@@ -132,8 +132,8 @@ func TestAReusableSignInHoldsForSeveralRequests(t *testing.T) {
 	}
 }
 
-// Only what is left counts, to the last cent of it: packages show it to their users.
-func TestAnswersSayWhatTheWalletHasLeft(t *testing.T) {
+// The header has the exact balance, because packages show it to their users.
+func TestAnswersHaveTheBalanceOfTheWallet(t *testing.T) {
 	s := openShop(t, paid())
 	p := newPayer(t)
 	s.credit(p, 5_000_000_000)
@@ -144,7 +144,7 @@ func TestAnswersSayWhatTheWalletHasLeft(t *testing.T) {
 		r.header.Get("X-Balance-Remaining") != "" {
 		t.Errorf("with a key: %s, %v", r, r.header)
 	}
-	// Where both are sent, the wallet pays.
+	// If both are sent, the wallet pays.
 	r := s.tell("POST", "/chat/completions", chatBody, "SIGN-IN-WITH-X", signIn(p, "/chat/completions"), "Authorization",
 		"Bearer "+s.Secret)
 	if r.header.Get("X-Balance-Remaining") != "4.899980" {
@@ -152,7 +152,8 @@ func TestAnswersSayWhatTheWalletHasLeft(t *testing.T) {
 	}
 }
 
-// Who has too little is told how much, and how to get more, without looking anything up.
+// A refusal for a low balance names the balance and how to top up, without further
+// lookups.
 func TestAWalletWithTooLittleReadsHowToTopUp(t *testing.T) {
 	s := openShop(t, paid(), "min_top_up: 0.01")
 	poor, stranger := newPayer(t), newPayer(t)
@@ -174,7 +175,8 @@ func TestAWalletWithTooLittleReadsHowToTopUp(t *testing.T) {
 	}
 }
 
-// A wallet costs nothing: failures of many count for the one who sends them.
+// A wallet costs nothing, so failures of many wallets count for the address that sends
+// them.
 func TestFailuresOfWalletsCountForTheirAddress(t *testing.T) {
 	s := openShop(t, paid())
 	blocked := false
@@ -193,7 +195,7 @@ func TestFailuresOfWalletsCountForTheirAddress(t *testing.T) {
 	}
 }
 
-// One wallet takes no more than its part of the gateway.
+// One wallet gets no more than its share of the gateway.
 func TestTooManyRequestsOfAWalletAtATime(t *testing.T) {
 	s := openShop(t, paid(), "max_in_flight: 2")
 	p := newPayer(t)
@@ -222,29 +224,29 @@ func TestTooManyRequestsOfAWalletAtATime(t *testing.T) {
 	}
 	all.Wait()
 	if r := s.chat(p); r.status != 200 {
-		t.Errorf("slots were not given back: %s", r)
+		t.Errorf("slots were not released: %s", r)
 	}
 	s.Ledger.Release(key.Account)
 }
 
-// A contract is asked for wallets with a ledger alone: each question costs, and anybody
-// can make one up.
+// A contract is asked for wallets with a ledger alone: each question costs, and any
+// client can make one up.
 func TestContractsAreAskedForKnownWalletsOnly(t *testing.T) {
 	d := paid()
 	s := openShop(t, d)
 	p, contract := newPayer(t), newPayer(t)
 	sign := func() string { return signAs(p, contract.Address(), "/chat/completions") }
 	if r := s.tell("POST", "/chat/completions", chatBody, "SIGN-IN-WITH-X", sign()); r.status != 402 || d.asked != 0 {
-		t.Errorf("a stranger's is answered %s, and %d questions were asked", r, d.asked)
+		t.Errorf("an unknown wallet is answered %s, and %d questions were asked", r, d.asked)
 	}
 	s.credit(contract, 5_000_000_000)
 	if r := s.tell("POST", "/chat/completions", chatBody, "SIGN-IN-WITH-X", sign()); r.status != 401 ||
 		r.Get("code").Str != "X402_SIGN_IN_INVALID_SIGNATURE" || d.asked != 1 {
-		t.Errorf("what the contract does not know is answered %s, and %d questions were asked", r, d.asked)
+		t.Errorf("a signature that the contract rejects is answered %s, and %d questions were asked", r, d.asked)
 	}
 	d.set(func(d *client) { d.signed = true })
 	if r := s.tell("POST", "/chat/completions", chatBody, "SIGN-IN-WITH-X", sign()); r.status != 200 {
-		t.Errorf("what the contract knows is answered %s", r)
+		t.Errorf("a signature that the contract accepts is answered %s", r)
 	}
 	d.set(func(d *client) { d.away = http.ErrHandlerTimeout })
 	if r := s.tell("POST", "/chat/completions", chatBody, "SIGN-IN-WITH-X", sign()); r.status != 503 ||
@@ -253,7 +255,7 @@ func TestContractsAreAskedForKnownWalletsOnly(t *testing.T) {
 	}
 }
 
-// Nobody who saw a request of a wallet can give the wallet away with it.
+// A captured request of a wallet cannot be used to link the wallet.
 func TestAWalletIsLinkedByWhatItSignedForThat(t *testing.T) {
 	s := openShop(t, paid(), "link: admin")
 	p := newPayer(t)

@@ -59,15 +59,15 @@ x402:
 	chatBody = `{"model":"chat","messages":[{"role":"user","content":"Hi"}]}`
 )
 
-// client says what a test wants to hear of facilitators and chains.
+// client answers for facilitators and chains as the test sets it up.
 type client struct {
 	mu       sync.Mutex
-	refuse   *onchain.Refusal // by the chain, before anybody is sent anything
-	away     error            // of everybody
+	refuse   *onchain.Refusal // by the chain, before any facilitator is asked
+	away     error            // the error of every call
 	settle   onchain.Reply
 	state    onchain.State
-	signed   bool // what contracts say
-	asked    int  // how often they were
+	signed   bool // the answer of contracts
+	asked    int  // number of questions to them
 	proceed  chan struct{}
 	prepared int
 }
@@ -117,7 +117,7 @@ func (d *client) Close(any)                {}
 func (d *client) set(change func(*client)) { d.mu.Lock(); change(d); d.mu.Unlock() }
 func paid() *client                        { return &client{state: onchain.Paid, settle: onchain.Reply{OK: true}} }
 
-// shop is a gateway that wallets pay, with a client of the test's.
+// shop is a gateway that wallets pay, with the test's client.
 type shop struct {
 	*routestest.Rig
 	*testing.T

@@ -20,7 +20,7 @@ func decoded(header string) gjson.Result {
 }
 
 // "I paid, and the answer did not say what I have now."
-func TestACreditedPaymentSaysWhatTheWalletHas(t *testing.T) {
+func TestACreditedPaymentAnswersTheBalance(t *testing.T) {
 	s := openShop(t, paid())
 	p := newPayer(t)
 	r := s.pay(s.payment(p, 7_000_000))
@@ -38,8 +38,8 @@ func TestACreditedPaymentSaysWhatTheWalletHas(t *testing.T) {
 	}
 }
 
-// Each way in which a payment can end has an answer of its own: a 402 where another
-// payment would help, and never where the first may still be taken.
+// Each ending of a payment has an answer of its own: a 402 if another payment would help,
+// and never if the first may still be taken.
 func TestEveryEndingHasItsAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -71,7 +71,7 @@ func TestEveryEndingHasItsAnswer(t *testing.T) {
 				r.Get("resource.url").Str != "https://shop.test/api/v1/x402/top-up" ||
 				decoded(r.header.Get("PAYMENT-REQUIRED")).Get("accepts").Raw != r.Get("accepts").Raw ||
 				decoded(r.header.Get("PAYMENT-RESPONSE")).Get("success").Raw != "false") {
-				t.Errorf("it does not say what would do: %s, %v", r, r.header)
+				t.Errorf("it does not name an accepted payment: %s, %v", r, r.header)
 			}
 			if r.status >= 500 && r.header.Get("Retry-After") == "" {
 				t.Error("it does not say when to try again")
@@ -113,12 +113,12 @@ func TestTopUpsOfAnAddressAreLimited(t *testing.T) {
 		t.Errorf("the third is answered %s", r)
 	}
 	if s.client.prepared != 0 {
-		t.Error("somebody was asked about it")
+		t.Error("a facilitator or a chain was asked about it")
 	}
 }
 
-// optional is for shops that want to know keys which are sent, and need none.
-func TestWhatIsAskedForBesideAPayment(t *testing.T) {
+// optional is for shops that check a key if one is sent, and do not need it.
+func TestKeysBesideAPayment(t *testing.T) {
 	for _, c := range []struct {
 		auth, key string
 		status    int
@@ -141,7 +141,7 @@ func TestWhatIsAskedForBesideAPayment(t *testing.T) {
 	}
 }
 
-// A member in the body is a mistake of the client's: it may stand for an amount.
+// A member in the body is an error of the client, which may mean it as an amount.
 func TestTheBodyOfATopUpIsEmpty(t *testing.T) {
 	s := openShop(t, paid())
 	for body, status := range map[string]int{"": 402, "{}": 402, `{"amount":5}`: 400, "[]": 400, "x": 400} {
@@ -151,8 +151,8 @@ func TestTheBodyOfATopUpIsEmpty(t *testing.T) {
 	}
 }
 
-// Who is told to pay and has paid must hear that it was not used, and nobody must be
-// charged for a header that is looked at nowhere.
+// A payer whose payment is not used must get an answer that says so, and a header that
+// the route ignores must cost nothing.
 func TestAPaymentOnAnotherRouteIsRefused(t *testing.T) {
 	s := openShop(t, paid())
 	p := newPayer(t)
@@ -168,7 +168,7 @@ func TestAPaymentOnAnotherRouteIsRefused(t *testing.T) {
 	}
 }
 
-// The log of an operator names payments, and holds nothing that pays.
+// The operator's log names payments, and contains nothing that pays.
 func TestTheLogNamesPaymentsAndHoldsNoHeader(t *testing.T) {
 	s := openShop(t, paid())
 	p := newPayer(t)
