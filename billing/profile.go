@@ -275,7 +275,7 @@ func (l *Ledger) detail(row *store.AccountRow, day int32) (d AccountDetail, err 
 		}
 	}
 	if week > 0 {
-		left := int64((d.USD + d.Bundled + d.Leased.USD + d.Leased.Bundled) / max(1, week/7))
+		left := int64((d.Lasting() + d.Leased.Lasting()) / max(1, week/7))
 		d.DaysLeft = &left
 	}
 	return d, err

@@ -64,6 +64,9 @@ func (a *Amounts) At(place int) *Nano {
 // Total is the sum of all currencies.
 func (a Amounts) Total() Nano { return a.USD + a.DIEM + a.Bundled }
 
+// Lasting is the sum of all currencies but DIEM, which end with their day.
+func (a Amounts) Lasting() Nano { return a.Total() - a.DIEM }
+
 // Texts are the amounts in the order of [Listed].
 func (a Amounts) Texts() []string {
 	return []string{a.USD.String(), a.DIEM.String(), a.Bundled.String()}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"farebox/billing/journal"
-	"farebox/billing/money"
 	"farebox/billing/store"
 )
 
@@ -49,10 +48,12 @@ type pageRef struct {
 	n               int64 // entries of the index's currency
 }
 
-// countColumns has the summed columns of a place in spend order.
-var countColumns = map[int]string{
-	journal.AnyPlace: "entries_diem + entries_bundled + entries_usd",
-	money.InDIEM:     "entries_diem", money.InBundled: "entries_bundled", money.InUSD: "entries_usd",
+// countColumn is the number of entries in the currency of a place, in SQL.
+func countColumn(place int) string {
+	if place == journal.AnyPlace {
+		return store.EntryCount
+	}
+	return store.EntryColumn(place)
 }
 
 func newIndex(q *store.Query, account uint32, place int, bounds map[uint32]uint64) (*index, error) {
@@ -69,7 +70,7 @@ func (x *index) loadHours() error {
 		err := rows.Scan(&h.hour, &h.n)
 		x.hours = append(x.hours, h)
 		return err
-	}, "SELECT hour, CAST(sum("+countColumns[x.place]+") AS {I64}) FROM usage_hour"+
+	}, "SELECT hour, CAST(sum("+countColumn(x.place)+") AS {I64}) FROM usage_hour"+
 		" WHERE account = $1 GROUP BY hour ORDER BY hour", x.account)
 	if err != nil || x.bounds == nil {
 		return err
@@ -94,7 +95,7 @@ func (x *index) loadHours() error {
 			}
 			x.hours[i].n -= n
 			return nil
-		}, "SELECT first_us, "+countColumns[x.place]+" FROM usage_page"+
+		}, "SELECT first_us, "+countColumn(x.place)+" FROM usage_page"+
 			" WHERE account = $1 AND node = $2 AND seq_first > $3", x.account, node, x.bounds[node])
 		if err != nil {
 			return err
@@ -117,7 +118,7 @@ const refsMost = 256
 // refs gives the next pages in order of their begin: those that begin from
 // fromUs on and before toUs, end at endUs or later, and come after a page.
 func (x *index) refs(fromUs, toUs, endUs int64, after *pageRef) (list []pageRef, err error) {
-	query := "SELECT node, seq_first, seq_last, first_us, last_us, requests, " + countColumns[x.place] +
+	query := "SELECT node, seq_first, seq_last, first_us, last_us, requests, " + countColumn(x.place) +
 		` FROM usage_page
 		WHERE account = $1 AND first_us >= $2 AND first_us < $3 AND last_us >= $4`
 	args := []any{x.account, fromUs, toUs, endUs}

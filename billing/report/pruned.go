@@ -46,7 +46,7 @@ func (x *index) withSums(list []pageRef, fromUs, toUs int64, after *pageRef) ([]
 			list = append(list, p)
 		}
 		return nil
-	}, "SELECT hour, "+countColumns[x.place]+` FROM usage_hour WHERE account = $1 AND hour BETWEEN $2 AND $3 AND node = $4
+	}, "SELECT hour, "+countColumn(x.place)+` FROM usage_hour WHERE account = $1 AND hour BETWEEN $2 AND $3 AND node = $4
 		ORDER BY hour`+fmt.Sprintf(" LIMIT %d", refsMost+2), x.account, journal.HourOf(fromUs), last, int64(store.SumNode))
 	if err != nil {
 		return nil, err

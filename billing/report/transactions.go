@@ -232,7 +232,7 @@ func (x *index) pagesSince(node uint32, from uint64) (pages []pageRef, err error
 		err := rows.Scan(&p.first, &p.last, &p.requests, &p.n)
 		pages = append(pages, p)
 		return err
-	}, "SELECT seq_first, seq_last, requests, "+countColumns[x.place]+
+	}, "SELECT seq_first, seq_last, requests, "+countColumn(x.place)+
 		" FROM usage_page WHERE account = $1 AND node = $2 AND seq_last >= $3", x.account, node, from)
 	return pages, err
 }

@@ -35,24 +35,18 @@ func (s *sqlStore) AddAccount(row *AccountRow) error {
 
 // selectAccounts gives an account with its balances, DIEM of one day, and
 // its spending. The allowance of that day counts where it is not booked yet.
-const selectAccounts = `SELECT a.no, a.id, a.name, a.created_us, a.diem_daily,
+var selectAccounts = `SELECT a.no, a.id, a.name, a.created_us, a.diem_daily,
   coalesce((SELECT d.incurred - d.paid FROM debt d WHERE d.account = a.no), 0), a.status, a.status_us,
   CASE WHEN a.diem_daily = 0 THEN 1 ELSE (SELECT count(*) FROM entry e WHERE e.ref = 'diem:' || a.id || ':' || CAST($2 AS TEXT)) END,
   CAST(coalesce(max(CASE WHEN currency = 2 THEN day END), 0) AS {I64}),
-  CAST(coalesce(sum(CASE WHEN currency = 2 AND day = $1 THEN avail END), 0) AS {I64}),
-  CAST(coalesce(sum(CASE WHEN currency = 4 THEN avail END), 0) AS {I64}),
-  CAST(coalesce(sum(CASE WHEN currency = 1 THEN avail END), 0) AS {I64}),
-  CAST(coalesce(sum(CASE WHEN currency = 2 AND day = $1 THEN escrow END), 0) AS {I64}),
-  CAST(coalesce(sum(CASE WHEN currency = 4 THEN escrow END), 0) AS {I64}),
-  CAST(coalesce(sum(CASE WHEN currency = 1 THEN escrow END), 0) AS {I64}),
-  CAST(coalesce(sum(CASE WHEN currency = 2 THEN spent END), 0) AS {I64}),
-  CAST(coalesce(sum(CASE WHEN currency = 4 THEN spent END), 0) AS {I64}),
-  CAST(coalesce(sum(CASE WHEN currency = 1 THEN spent END), 0) AS {I64}),
   coalesce(max(CASE WHEN granted > 0 THEN 1 END), 0),
-  (SELECT CAST(coalesce(sum(s.refunded), 0) AS {I64}) FROM account_sum s WHERE s.account = a.no)
+  (SELECT CAST(coalesce(sum(s.refunded), 0) AS {I64}) FROM account_sum s WHERE s.account = a.no), ` +
+	byCurrency("CAST(coalesce(sum(CASE WHEN currency = {NO} AND day IN (0, $1) THEN avail END), 0) AS {I64})", ", ") + ", " +
+	byCurrency("CAST(coalesce(sum(CASE WHEN currency = {NO} AND day IN (0, $1) THEN escrow END), 0) AS {I64})", ", ") + ", " +
+	byCurrency("CAST(coalesce(sum(CASE WHEN currency = {NO} THEN spent END), 0) AS {I64})", ", ") + `
   FROM account a LEFT JOIN bucket b ON b.account = a.no `
 
-const (
+var (
 	sqlAccount   = selectAccounts + "WHERE a.no = $3 GROUP BY a.no"
 	groupAccount = " GROUP BY a.no"
 )
@@ -60,10 +54,8 @@ const (
 func scanAccount(scan func(...any) error) (*AccountRow, error) {
 	r := &AccountRow{}
 	booked, granted, last := 0, 0, int64(0)
-	err := scan(&r.No, &r.ID, &r.Name, &r.CreatedUs, &r.DIEMDaily, &r.Debt, &r.Status, &r.StatusUs, &booked, &last,
-		&r.Avail[money.InDIEM], &r.Avail[money.InBundled], &r.Avail[money.InUSD],
-		&r.Leased[money.InDIEM], &r.Leased[money.InBundled], &r.Leased[money.InUSD], &r.Spent[money.InDIEM],
-		&r.Spent[money.InBundled], &r.Spent[money.InUSD], &granted, &r.Refunded)
+	err := scan(pointers(pointers(pointers([]any{&r.No, &r.ID, &r.Name, &r.CreatedUs, &r.DIEMDaily, &r.Debt, &r.Status, &r.StatusUs,
+		&booked, &last, &granted, &r.Refunded}, r.Avail[:]), r.Leased[:]), r.Spent[:])...)
 	r.Paid = granted > 0 || r.DIEMDaily > 0
 	if err == nil && booked == 0 {
 		r.Avail[money.InDIEM] += r.DIEMDaily

@@ -220,8 +220,12 @@ func (d *debtRow) places(days []int32) (ids []placeID) {
 	for _, day := range days {
 		ids = append(ids, placeID{d.account, money.DIEM, calendar.Date(day)})
 	}
-	return append(ids, placeID{account: d.account, currency: money.Bundled},
-		placeID{account: d.account, currency: money.USD})
+	for _, c := range money.SpendOrder {
+		if c != money.DIEM {
+			ids = append(ids, placeID{account: d.account, currency: c})
+		}
+	}
+	return ids
 }
 
 // collectFor is collect for the accounts of lease operations.

@@ -55,12 +55,12 @@ type JobRow struct {
 
 	Node   uint32      `db:"node"` // in whose journal the charge is
 	Hold   uint64      `db:"hold"` // and where
-	Paid   money.Parts `db:"paid_diem paid_bundled paid_usd,late"`
-	PaidUs int64       `db:"paid_us,late"`                         // when the charge was applied; 0: not yet
-	Day    int32       `db:"day,date,late"`                        // whose DIEM it took
-	Back   money.Parts `db:"back_diem back_bundled back_usd,late"` // refunded
-	BackUs int64       `db:"back_us,late"`                         // when; 0: not, or not yet
-	Owed   bool        `db:"owed"`                                 // it is to be given back
+	Paid   money.Parts `db:"paid_{NAME},late"`
+	PaidUs int64       `db:"paid_us,late"`     // when the charge was applied; 0: not yet
+	Day    int32       `db:"day,date,late"`    // whose DIEM it took
+	Back   money.Parts `db:"back_{NAME},late"` // refunded
+	BackUs int64       `db:"back_us,late"`     // when; 0: not, or not yet
+	Owed   bool        `db:"owed"`             // it is to be given back
 
 	State    JobState `db:"state"`
 	Owner    uint32   `db:"owner"`     // the node that drives it

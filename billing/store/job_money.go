@@ -26,8 +26,8 @@ func (b *Batch) chargeJob(r *journal.Record) {
 	b.jobs = append(b.jobs, jobCharge{r.Hold, r.Account, r.Day, r.TimeNs / 1000, r.Amounts, r.Bytes()})
 }
 
-const sqlPaidJob = `UPDATE job SET paid_us = $3, day = $4, paid_diem = $5, paid_bundled = $6, paid_usd = $7, charge = $8
-	WHERE node = $1 AND hold = $2 AND paid_us = 0`
+var paidJob = jobs.statement("UPDATE job SET charge = $1, {SET paid_us, day, " + byCurrency("paid_{NAME}", ", ") + `}
+	WHERE node = :node AND hold = :hold AND paid_us = 0`)
 
 // lockJobs keeps refunds away from the jobs of a batch until it is booked.
 func (t *tx) lockJobs(b *Batch) error {
@@ -49,8 +49,8 @@ func (t *tx) payJobs(b *Batch, c *charged) error {
 		for place := range paid {
 			paid[place] -= c.takeLate(j, place, paid[place])
 		}
-		if _, err := t.exec(sqlPaidJob, t.s.node, j.hold, max(1, j.timeUs), calendar.Date(j.day),
-			int64(paid[money.InDIEM]), int64(paid[money.InBundled]), int64(paid[money.InUSD]), j.record); err != nil {
+		row := JobRow{Node: t.s.node, Hold: j.hold, PaidUs: max(1, j.timeUs), Day: j.day, Paid: paid}
+		if _, err := paidJob.exec(t, &row, j.record); err != nil {
 			return fmt.Errorf("cannot record the cost of the job of hold %d: %w", j.hold, err)
 		}
 	}
@@ -97,7 +97,7 @@ func (s *sqlStore) OweJob(id string) error {
 	return err
 }
 
-var refundJob = jobs.statement("UPDATE job SET {SET back_us, back_diem, back_bundled, back_usd} WHERE id = :id")
+var refundJob = jobs.statement("UPDATE job SET {SET back_us, " + byCurrency("back_{NAME}", ", ") + "} WHERE id = :id")
 
 // jobRef is the reference of the refund of a job in a currency.
 func jobRef(id string, c money.Currency) string { return "job:" + id + ":" + c.String() }
@@ -239,9 +239,7 @@ func (r *Recount) countJobs(q *Query) error {
 	return r.none(q, "the job %s gave back %s nano of currency %d, by its entry %s",
 		[]any{new(string), new(money.Nano), new(money.Currency), new(money.Nano)}, `
 		SELECT j.id, j.back, j.currency, coalesce(p.amount, 0) FROM (
-			SELECT id, account, back_usd AS back, 1 AS currency, 'USD' AS name FROM job UNION ALL
-			SELECT id, account, back_diem, 2, 'DIEM' FROM job UNION ALL
-			SELECT id, account, back_bundled, 4, 'BUNDLED_CREDITS' FROM job) AS j
+			`+byCurrency("SELECT id, account, back_{NAME} AS back, {NO} AS currency, '{LABEL}' AS name FROM job", " UNION ALL ")+`) AS j
 		LEFT JOIN entry e ON e.ref = 'job:' || j.id || ':' || j.name
 		LEFT JOIN posting p ON p.entry = e.id AND p.book = 'customer' AND p.account = j.account AND p.currency = j.currency
 		WHERE j.back <> coalesce(p.amount, 0)`)

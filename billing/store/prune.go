@@ -251,8 +251,8 @@ func (p *pruning) page(node uint32, first uint64) error {
 	page := prunedPage{Page: journal.Page{Account: p.of, Node: node, First: first}}
 	n := &page.Entries
 	err := p.Row(`DELETE FROM usage_page WHERE account = $1 AND node = $2 AND seq_first = $3
-		RETURNING seq_last, first_us, requests, entries_diem, entries_bundled, entries_usd, data`, p.of, node, first).Scan(&page.Last,
-		&page.FirstUs, &page.Requests, &n[money.InDIEM], &n[money.InBundled], &n[money.InUSD], &page.Data)
+		RETURNING seq_last, first_us, requests, data, `+entryColumns, p.of, node, first).Scan(
+		pointers([]any{&page.Last, &page.FirstUs, &page.Requests, &page.Data}, n[:])...)
 	if err != nil {
 		return err
 	}
@@ -331,31 +331,28 @@ func (p *pruning) addLate(entry int64, r *journal.Record) {
 	}
 }
 
-const (
+var (
 	sqlUsageSum = `INSERT INTO usage_sum AS s(account, ended, api_key, day, model, upstream, currency, kind, moved, requests, units, amount, shortfall,
 		debt) {ROWS iiiiiiiiiiiiii} ON CONFLICT(account, ended, api_key, day, model, upstream, currency, kind, moved) DO UPDATE SET
 		requests = s.requests + excluded.requests, units = s.units + excluded.units, amount = s.amount + excluded.amount,
 		shortfall = s.shortfall + excluded.shortfall, debt = s.debt + excluded.debt`
 	sqlUsageLate = `INSERT INTO usage_late AS l(account, currency, entry, ended, amount, debt) {ROWS iiiiii}
 		ON CONFLICT(account, currency, entry, ended) DO UPDATE SET amount = l.amount + excluded.amount, debt = l.debt + excluded.debt`
-	sqlLessHour = `UPDATE usage_hour SET entries_diem = entries_diem - $4, entries_bundled = entries_bundled - $5, entries_usd = entries_usd - $6
-		WHERE account = $1 AND hour = $2 AND node = $3`
-	sqlNoHour = `DELETE FROM usage_hour WHERE account = $1 AND hour >= $2 AND hour < $3 AND entries_diem = 0 AND entries_bundled = 0
-		AND entries_usd = 0`
+	sqlNoHour = "DELETE FROM usage_hour WHERE account = $1 AND hour >= $2 AND hour < $3 AND " +
+		byCurrency("entries_{NAME} = 0", " AND ")
 	// sqlSumHour counts the sums of a day as entries of its last hour; those of several upstreams
 	// are one entry.
-	sqlSumHour = `INSERT INTO usage_hour(account, hour, node, entries_diem, entries_bundled, entries_usd)
-		SELECT account, CAST($3 AS {I64}), CAST($4 AS {I64}), sum(CASE currency WHEN 2 THEN 1 ELSE 0 END), sum(CASE currency WHEN 4 THEN 1 ELSE 0 END),
-		sum(CASE currency WHEN 1 THEN 1 ELSE 0 END) FROM (SELECT DISTINCT account, api_key, day, model, currency, kind, moved
+	sqlSumHour = "INSERT INTO usage_hour(account, hour, node, " + entryColumns + `)
+		SELECT account, CAST($3 AS {I64}), CAST($4 AS {I64}), ` + byCurrency("sum(CASE currency WHEN {NO} THEN 1 ELSE 0 END)", ", ") + `
+		FROM (SELECT DISTINCT account, api_key, day, model, currency, kind, moved
 		FROM usage_sum WHERE account = $1 AND ended = $2 AND (units <> 0 OR amount <> 0)) AS e GROUP BY account
-		ON CONFLICT(account, hour, node) DO UPDATE SET entries_diem = excluded.entries_diem,
-		entries_bundled = excluded.entries_bundled, entries_usd = excluded.entries_usd`
+		ON CONFLICT(account, hour, node) DO UPDATE SET ` + byCurrency("entries_{NAME} = excluded.entries_{NAME}", ", ")
 )
 
 // write writes the sums of an account.
 func (p *pruning) write() error {
 	ended := calendar.Date(p.day)
-	sums, late := p.bulk(sqlUsageSum), p.bulk(sqlUsageLate)
+	sums, late, hours := p.bulk(sqlUsageSum), p.bulk(sqlUsageLate), p.bulk(sqlHour)
 	for id, r := range p.sums {
 		sums.add(p.of, ended, id.key, calendar.Date(id.day), id.model, id.upstream, int64(id.currency), int64(id.kind), int64(id.moved),
 			r.requests, r.units, int64(r.amount), int64(r.shortfall), int64(r.debt))
@@ -363,13 +360,14 @@ func (p *pruning) write() error {
 	for id, r := range p.late {
 		late.add(p.of, int64(id.currency), id.entry, ended, int64(r.amount), int64(r.debt))
 	}
-	if err := p.flush(sums, late); err != nil {
-		return err
-	}
 	for id, n := range p.hours {
-		if _, err := p.exec(sqlLessHour, p.of, id.hour, id.node, n[money.InDIEM], n[money.InBundled], n[money.InUSD]); err != nil {
-			return err
+		for place := range n {
+			n[place] = -n[place]
 		}
+		hours.add(numbers([]any{p.of, id.hour, id.node}, n[:])...)
+	}
+	if err := p.flush(sums, late, hours); err != nil {
+		return err
 	}
 	first := journal.HourOf(dayUs(p.day))
 	if _, err := p.exec(sqlNoHour, p.of, first, first+24); err != nil {

@@ -258,8 +258,8 @@ func (r *Recount) countPages(q *Query) error {
 	err := q.Each(func(rows *sql.Rows) error {
 		p := journal.Page{}
 		n := &p.Entries
-		if err := rows.Scan(&p.Account, &p.Node, &p.First, &p.Last, &p.FirstUs, &p.LastUs, &p.Requests,
-			&n[money.InDIEM], &n[money.InBundled], &n[money.InUSD], &p.Data); err != nil {
+		if err := rows.Scan(pointers([]any{&p.Account, &p.Node, &p.First, &p.Last, &p.FirstUs, &p.LastUs, &p.Requests, &p.Data},
+			n[:])...); err != nil {
 			return err
 		}
 		c := r.Accounts[p.Account]
@@ -309,7 +309,7 @@ func (r *Recount) countPages(q *Query) error {
 		sum.Add(&p.Entries)
 		hours[id] = sum
 		return nil
-	}, `SELECT account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data
+	}, "SELECT account, node, seq_first, seq_last, first_us, last_us, requests, data, "+entryColumns+`
 		FROM usage_page ORDER BY account, node, seq_first`)
 	if err == nil {
 		err = r.countSumsOfUsage(q, hours)
@@ -333,8 +333,7 @@ func (r *Recount) countHours(q *Query, hours map[recountHour]journal.Entries) er
 	err := q.Each(func(rows *sql.Rows) error {
 		var id recountHour
 		var n journal.Entries
-		if err := rows.Scan(&id.account, &id.hour, &id.node, &n[money.InDIEM], &n[money.InBundled],
-			&n[money.InUSD]); err != nil {
+		if err := rows.Scan(pointers([]any{&id.account, &id.hour, &id.node}, n[:])...); err != nil {
 			return err
 		}
 		if n != hours[id] {
@@ -343,7 +342,7 @@ func (r *Recount) countHours(q *Query, hours map[recountHour]journal.Entries) er
 		}
 		delete(hours, id)
 		return nil
-	}, "SELECT account, hour, node, entries_diem, entries_bundled, entries_usd FROM usage_hour")
+	}, "SELECT account, hour, node, "+entryColumns+" FROM usage_hour")
 	for id, n := range hours {
 		r.fault("account %d: hour %d of node %d has %v entries by its pages and no row", id.account, id.hour, id.node,
 			n)

@@ -18,7 +18,7 @@ import (
 //
 //	ID   string      `db:"id"`
 //	Day  int32       `db:"day,date"`                        // stored as 20261121; 0: none
-//	Paid money.Parts `db:"paid_diem paid_bundled paid_usd"` // one column for each element
+//	Paid money.Parts `db:"paid_{NAME}"`                     // a column for each currency
 //	Name string      `db:"name" from:"a.name"`              // read from a joined table
 //
 // Further options of a tag: null stores a zero value as NULL; large is not read by lists;
@@ -46,6 +46,9 @@ func newTable[R any](from string) *table[R] {
 	var row, brief []string
 	for i := range kind.NumField() {
 		names, options, _ := strings.Cut(kind.Field(i).Tag.Get("db"), ",")
+		if strings.Contains(names, "{NAME}") {
+			names = byCurrency(names, " ")
+		}
 		list := strings.Fields(names)
 		for part, name := range list {
 			if len(list) == 1 {

@@ -7,15 +7,14 @@ import (
 	"slices"
 
 	"farebox/billing/journal"
-	"farebox/billing/money"
 )
 
-const (
-	sqlPage = `INSERT INTO usage_page(account, node, seq_first, seq_last, first_us, last_us, requests, entries_diem, entries_bundled, entries_usd, data)
-		{ROWS iiiiiiiiiib}`
-	sqlHour = `INSERT INTO usage_hour(account, hour, node, entries_diem, entries_bundled, entries_usd) {ROWS iiiiii}
-		ON CONFLICT(account, hour, node) DO UPDATE SET entries_diem = usage_hour.entries_diem + excluded.entries_diem,
-		entries_bundled = usage_hour.entries_bundled + excluded.entries_bundled, entries_usd = usage_hour.entries_usd + excluded.entries_usd`
+var (
+	sqlPage = "INSERT INTO usage_page(account, node, seq_first, seq_last, first_us, last_us, requests, data, " + entryColumns +
+		") {ROWS iiiiiiib" + byCurrency("i", "") + "}"
+	sqlHour = "INSERT INTO usage_hour(account, hour, node, " + entryColumns + ") {ROWS iii" + byCurrency("i", "") + `}
+		ON CONFLICT(account, hour, node) DO UPDATE SET ` +
+		byCurrency("entries_{NAME} = usage_hour.entries_{NAME} + excluded.entries_{NAME}", ", ")
 )
 
 // AddPages writes the detail of the requests among records first to last,
@@ -40,8 +39,7 @@ func (t *tx) addPages(node uint32, pages []*journal.Page) error {
 	b := t.bulk(sqlPage)
 	for _, p := range pages {
 		n := &p.Entries
-		b.add(p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, n[money.InDIEM],
-			n[money.InBundled], n[money.InUSD], p.Data)
+		b.add(numbers([]any{p.Account, node, p.First, p.Last, p.FirstUs, p.LastUs, p.Requests, p.Data}, n[:])...)
 		id := usageHourID{p.Account, journal.HourOf(p.FirstUs)}
 		if hours[id] == nil {
 			hours[id] = &journal.Entries{}
@@ -57,8 +55,7 @@ func (t *tx) addPages(node uint32, pages []*journal.Page) error {
 	})
 	b = t.bulk(sqlHour)
 	for _, id := range ids {
-		n := hours[id]
-		b.add(id.account, id.hour, node, n[money.InDIEM], n[money.InBundled], n[money.InUSD])
+		b.add(numbers([]any{id.account, id.hour, node}, hours[id][:])...)
 	}
 	return b.flush()
 }

@@ -29,7 +29,7 @@ func serveRateLimits(c *routes.Call) *routes.Error {
 	b := []byte(`{"data":{"accessPermitted":`)
 	b = strconv.AppendBool(b, have.CanConsume && k.HasRoom(c.StartNs))
 	b = append(b, `,"apiTier":{"id":"`+routes.APITier+`","isCharged":true},"balances":{"USD":`...)
-	b = appendAmount(b, have.USD+have.Bundled)
+	b = appendAmount(b, have.Lasting())
 	b = appendAmount(append(b, `,"DIEM":`...), have.DIEM)
 	b = appendTime(append(b, `},"keyExpiration":`...), k.ExpiresAt)
 	b = appendTime(append(b, `,"nextEpochBegins":`...), c.Began.UTC().Truncate(24*time.Hour).Add(24*time.Hour))

@@ -88,7 +88,7 @@ func (cp *Capability) balance(c *routes.Call) *routes.Error {
 		return unread(c, err)
 	}
 	x := c.Config().X402
-	body := balanceBody{name, usd(has.USD + has.Bundled),
+	body := balanceBody{name, usd(has.Lasting()),
 		has.CanConsume && has.Total() >= x.MinBalance, usd(x.MinTopUp), usd(x.SuggestedTopUp), nil}
 	if has.HasDIEM {
 		diem := usd(has.DIEM)
