@@ -125,10 +125,10 @@ func openAPICommand() *cobra.Command {
 // newGateway connects the capabilities. rest ends what works in the background.
 func newGateway(cfg *config.Config, ledger *billing.Ledger, px *proxy.Proxy, log zerolog.Logger) (
 	gw *routes.Gateway, rest func(), err error) {
-	world := augment.New()
-	cast := characters.New()
+	webTools := augment.New()
+	personas := characters.New()
 	enclaves := tee.New()
-	texts := chat.New(world, cast, enclaves)
+	texts := chat.New(webTools, personas, enclaves)
 	links := providers.NewFetcher(cfg.Fetch)
 	kept, err := media.New(cfg)
 	if err != nil {
@@ -143,9 +143,9 @@ func newGateway(cfg *config.Config, ledger *billing.Ledger, px *proxy.Proxy, log
 		messages.New(texts),
 		account.New(),
 		rpc.New(),
-		world,
+		webTools,
 		models.New(),
-		cast,
+		personas,
 		enclaves,
 		sounds,
 		jobs.New(links),

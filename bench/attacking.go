@@ -73,10 +73,10 @@ The rounds, each at its own rate (--round NAME=RATE changes it):` + what.String(
 	fl.BoolVar(&o.Pages, "pages", false, "the gateway reads pages (augment.scrape) of 127.0.0.0/8 (fetch.allow)")
 	fl.StringSliceVar(&o.Unpaid, "unpaid", nil, "keys of accounts that were never credited")
 	fl.BoolVar(&o.Forwarded, "forwarded", false, "the gateway takes X-Forwarded-For from here (server.trusted_proxies)")
-	fl.StringVar(&o.Desk, "operator", "", "operators' API, such as http://127.0.0.1:9465/operator/v1; empty: none")
-	fl.StringVar(&o.DeskToken, "operator-token", os.Getenv("FAREBOX_OPERATOR_TOKEN"),
+	fl.StringVar(&o.Operator, "operator", "", "operators' API, such as http://127.0.0.1:9465/operator/v1; empty: none")
+	fl.StringVar(&o.OperatorToken, "operator-token", os.Getenv("FAREBOX_OPERATOR_TOKEN"),
 		"token of an owner; default: the variable FAREBOX_OPERATOR_TOKEN")
-	fl.StringVar(&o.DeskAccount, "operator-account", "", "account that one round credits less than a cent; empty: no such round")
+	fl.StringVar(&o.OperatorAccount, "operator-account", "", "account that one round credits less than a cent; empty: no such round")
 	fl.IntVar(&o.Customers, "customers", 50, "ordinary customers")
 	fl.Float64Var(&o.Rate, "rate", 2, "requests a second of each ordinary customer")
 	fl.StringArrayVar(&rounds, "round", nil, "NAME or NAME=RATE, may be repeated; default: all")

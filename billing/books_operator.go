@@ -189,7 +189,7 @@ func (r RotateKey) carryOut(l *Ledger, c *call) (k CreatedKey, err error) {
 	if err := c.store.RotateKey(old, &next, ends, now, store.MaxActiveKeys); err != nil {
 		return fail(err)
 	}
-	l.registry.strangers.announce(next.Digest)
+	l.registry.reads.announce(next.Digest)
 	if old, err = l.store.KeyByID(r.ID); err == nil {
 		err = l.Accounts().enforceKey(old)
 	}

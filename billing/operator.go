@@ -367,7 +367,7 @@ func (ac Accounts) createKey(n NewKey, perMinute int, c *call) (KeyInfo, string,
 	if err := db.AddKey(row, store.MaxActiveKeys); err != nil {
 		return KeyInfo{}, "", fmt.Errorf("cannot create a key for the account %q: %w", n.Account, err)
 	}
-	ac.registry.strangers.announce(row.Digest)
+	ac.registry.reads.announce(row.Digest)
 	return keyInfo(row), secret, nil
 }
 

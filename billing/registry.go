@@ -36,7 +36,7 @@ type registry struct {
 	shards    [registryShards]registryShard
 	unknown   *ristretto.Cache[uint64, *unknownKey]
 	epoch     atomic.Uint64 // counts changes of keys that were not in memory; older entries of unknown mean nothing
-	strangers *strangers
+	reads     *keyReads
 	replacing sync.Mutex // one key is changed at a time
 
 	mu       sync.Mutex // guards the members below
@@ -82,7 +82,7 @@ func newRegistry() (*registry, error) {
 	}
 	r := &registry{
 		unknown: unknown, byNo: map[int64]*Key{}, accounts: map[uint32]*AccountState{},
-		finding: map[store.Digest]*keyFlight{}, opening: map[uint32]chan struct{}{}, strangers: newStrangers(),
+		finding: map[store.Digest]*keyFlight{}, opening: map[uint32]chan struct{}{}, reads: newKeyReads(),
 	}
 	for i := range r.shards {
 		r.shards[i].m = map[store.Digest]*Key{}
@@ -163,7 +163,7 @@ func (l *Ledger) LookupFrom(from netip.Addr, secret []byte) (*Key, error) {
 	d := l.hasher.digest(secret)
 	k := l.registry.get(&d)
 	if k == nil {
-		if after := l.mustWait(from); after > 0 && !l.registry.strangers.expected(&d) {
+		if after := l.mustWait(from); after > 0 && !l.registry.reads.expected(&d) {
 			return nil, &TooManyWrong{After: after}
 		}
 		var err error
@@ -256,7 +256,7 @@ var errMoved = errors.New("it keeps changing")
 
 func (l *Ledger) findKey(from netip.Addr, d *store.Digest) (*Key, error) {
 	r := l.registry
-	leave, err := r.strangers.acquire(from, d)
+	leave, err := r.reads.acquire(from, d)
 	if err != nil {
 		return nil, err
 	}

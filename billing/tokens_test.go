@@ -34,18 +34,18 @@ func TestUsedTokensAreSharedByOwner(t *testing.T) {
 
 // "Somebody tried thousands of keys from one address, and the first use of mine was refused."
 func TestStrangersOfOneAddressLeavePlacesToOthers(t *testing.T) {
-	s := newStrangers()
+	s := newKeyReads()
 	greedy, honest := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("192.0.2.1")
 	var leave []func()
-	for range strangerSeats {
+	for range keyReadsAtOnce {
 		l, err := s.acquire(greedy, &store.Digest{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		leave = append(leave, l)
 	}
-	done := make(chan error, 2*strangerLine)
-	for i := range 2 * strangerLine {
+	done := make(chan error, 2*keyReadsWaiting)
+	for i := range 2 * keyReadsWaiting {
 		go func() {
 			l, err := s.acquire(greedy.Next(), &store.Digest{byte(i)})
 			if err == nil {
@@ -54,9 +54,9 @@ func TestStrangersOfOneAddressLeavePlacesToOthers(t *testing.T) {
 			done <- err
 		}()
 	}
-	const waiting = strangerLine - strangerSeats
-	for range 2*strangerLine - waiting { // the line has no place for them
-		if err := <-done; err != ErrManyStrangers {
+	const waiting = keyReadsWaiting - keyReadsAtOnce
+	for range 2*keyReadsWaiting - waiting { // the line has no place for them
+		if err := <-done; err != ErrManyUnknownKeys {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestStrangersOfOneAddressLeavePlacesToOthers(t *testing.T) {
 			l()
 		}
 	}()
-	if err := <-done; err != ErrManyStrangers { // the newest of the greedy address made room
+	if err := <-done; err != ErrManyUnknownKeys { // the newest of the greedy address made room
 		t.Fatal(err)
 	}
 	for _, l := range leave {

@@ -162,7 +162,7 @@ func (l Wallets) keyRow(address string, account uint32) *store.KeyRow {
 // have asked for it before.
 func (l Wallets) expectKey(key *store.KeyRow) {
 	r := l.registry
-	r.strangers.announce(key.Digest)
+	r.reads.announce(key.Digest)
 	r.mu.Lock()
 	r.changed()
 	r.mu.Unlock()

@@ -45,7 +45,7 @@ func (v *validator) doubts(mode fs.FileMode) {
 	}
 	v.doubtPlaces()
 	v.doubtLimits()
-	v.doubtStrangers()
+	v.doubtAccess()
 	if len(v.report.list) == 0 {
 		v.doubtUnused()
 		v.doubtTwins()
@@ -207,8 +207,8 @@ func (v *validator) doubtLimits() {
 	}
 }
 
-// doubtStrangers warns of settings that let everybody in, or show something to everybody.
-func (v *validator) doubtStrangers() {
+// doubtAccess warns of settings that let everybody in, or show something to everybody.
+func (v *validator) doubtAccess() {
 	all := func(path string, list []string, words string) {
 		for i, text := range list {
 			if text == "0.0.0.0/0" || text == "::/0" {

@@ -18,9 +18,9 @@ type Transcription struct {
 	VideoLinks bool `yaml:"video_links"`
 }
 
-// FilmListener is the id of the model that answers POST /video/transcriptions; empty:
+// VideoTranscriber is the id of the model that answers POST /video/transcriptions; empty:
 // absent.
-func (c *Config) FilmListener() string {
+func (c *Config) VideoTranscriber() string {
 	for i := range c.Models {
 		if t, ok := c.Models[i].Spec.(*Transcription); ok && t.VideoLinks {
 			return c.Models[i].ID
@@ -75,7 +75,7 @@ func (t *Transcription) dearer(than Spec) bool {
 func (t *Transcription) complete(*Model) {}
 
 func (t *Transcription) check(v *validator, path string, own *Model) {
-	if first := v.c.FilmListener(); t.VideoLinks && first != own.ID {
+	if first := v.c.VideoTranscriber(); t.VideoLinks && first != own.ID {
 		v.wrong(path+".video_links", "model %s answers /video/transcriptions already; expected one model that does",
 			quote(first))
 	}

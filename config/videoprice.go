@@ -240,11 +240,11 @@ func (vi *Video) dearer(than Spec) bool {
 			}
 		}
 	}
-	return !vi.Upscales() && vi.dearerFilm(other)
+	return !vi.Upscales() && vi.dearerVideo(other)
 }
 
-// dearerFilm is dearer for films that are made of a prompt.
-func (vi *Video) dearerFilm(other *Video) bool {
+// dearerVideo is dearer for films that are made of a prompt.
+func (vi *Video) dearerVideo(other *Video) bool {
 	for _, resolution := range orNone(other.Constraints.Resolutions) {
 		mine := resolution
 		if !slices.Contains(vi.Constraints.Resolutions, resolution) {

@@ -144,7 +144,7 @@ func (g *Gateway) lookupHeader(ctx *fasthttp.RequestCtx, header []byte, bare boo
 			Message: "Too many API keys that are unknown, expired or revoked were tried from this address; retry " +
 				"after the time in the Retry-After header.",
 		}
-	case errors.Is(err, billing.ErrManyStrangers):
+	case errors.Is(err, billing.ErrManyUnknownKeys):
 		return nil, &Error{Status: 503, Message: "Too many unknown API keys are being tried right now; please retry.",
 			RetryAfter: RetrySoon}
 	}

@@ -16,8 +16,8 @@ type MediaStore interface {
 	UseLinks(id string, use func(links []byte, alive func(node uint32) bool) store.LinkUse) error
 }
 
-// Shelf is the store of jobs for the capability that serves their media.
-func (g *Gateway) Shelf() MediaStore { return g.ledger.Jobs() }
+// MediaRows is the store of jobs for the capability that serves their media.
+func (g *Gateway) MediaRows() MediaStore { return g.ledger.Jobs() }
 
 // NodeNo is the number of this process among those that share a store.
 func (g *Gateway) NodeNo() uint32 { return g.ledger.NodeNo() }

@@ -180,7 +180,7 @@ func (c *Call) KeyOfWallet(a wallet.Address) (*billing.Key, *Error) {
 		e := Disabled(err)
 		c.refused = e.key
 		return nil, e
-	case errors.Is(err, billing.ErrManyStrangers):
+	case errors.Is(err, billing.ErrManyUnknownKeys):
 		return nil, &Error{Status: 503, Message: "Too many unknown wallets are signing in right now; please retry.",
 			RetryAfter: RetrySoon}
 	}

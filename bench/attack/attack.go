@@ -32,9 +32,9 @@ type Options struct {
 	Unpaid []string
 	// Forwarded says that the gateway takes X-Forwarded-For from here.
 	Forwarded bool
-	// Desk is the address of the operators' API, DeskToken an owner's token for it, and DeskAccount an account that
-	// may be credited less than a cent.
-	Desk, DeskToken, DeskAccount string
+	// Operator is the address of the operators' API, OperatorToken an owner's token for it, and
+	// OperatorAccount an account that the attack may credit; empty: that API is not attacked.
+	Operator, OperatorToken, OperatorAccount string
 
 	Customers int
 	Rate      float64 // requests a second of each customer
@@ -80,11 +80,11 @@ type Result struct {
 
 // arena is the attackers' knowledge of the gateway.
 type arena struct {
-	o       *Options
-	base    *url.URL
-	desk    *url.URL // the operators' API; nil: it is not attacked
-	address string
-	started time.Time
+	o        *Options
+	base     *url.URL
+	operator *url.URL // the operators' API; nil: it is not attacked
+	address  string
+	started  time.Time
 	// sites are addresses of pages: those of attacks, and those of ordinary customers.
 	sites [2]string
 }
@@ -118,10 +118,10 @@ func (o *Options) check() (*arena, error) {
 		return nil, fmt.Errorf("cannot attack %s: it is not this machine; --remote says that it is yours", base.Host)
 	}
 	a := &arena{o: o, base: base, address: net.JoinHostPort(base.Hostname(), base.Port()), started: time.Now()}
-	if o.Desk != "" {
-		a.desk, err = url.Parse(strings.TrimSuffix(o.Desk, "/"))
-		if err != nil || a.desk.Scheme != "http" || a.desk.Port() == "" || !o.Remote && !overspend.Loopback(a.desk.Hostname()) {
-			return nil, fmt.Errorf("cannot attack the operators' API at %s: write http://host:port/operator/v1 of this machine", o.Desk)
+	if o.Operator != "" {
+		a.operator, err = url.Parse(strings.TrimSuffix(o.Operator, "/"))
+		if err != nil || a.operator.Scheme != "http" || a.operator.Port() == "" || !o.Remote && !overspend.Loopback(a.operator.Hostname()) {
+			return nil, fmt.Errorf("cannot attack the operators' API at %s: write http://host:port/operator/v1 of this machine", o.Operator)
 		}
 	}
 	return a, nil

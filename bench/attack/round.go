@@ -38,8 +38,8 @@ type Round struct {
 	// from is the address of request n, for the proxy in front of the gateway; nil: the
 	// attacker has one, and a paid account.
 	from func(n int) string
-	// desk says that the operators' API is attacked.
-	desk bool
+	// operator says that the operators' API is attacked.
+	operator bool
 }
 
 func (o *Options) network() string  { return o.RPC }
@@ -59,7 +59,7 @@ const (
 // API, too.
 var (
 	Rounds    = slices.Concat(Lies, takings)
-	AllRounds = slices.Concat(Rounds, crowded(), onDesk)
+	AllRounds = slices.Concat(Rounds, crowded(), onOperator)
 )
 
 // Lies are rounds with false statements.
@@ -291,8 +291,8 @@ func (a *attacker) one(ctx context.Context) {
 
 func (a *attacker) send(ctx context.Context) (status string, size int64) {
 	address := a.address
-	if a.round.desk {
-		address = a.desk.Host
+	if a.round.operator {
+		address = a.operator.Host
 	}
 	conn, err := net.DialTimeout("tcp", address, a.o.Timeout)
 	if err != nil {

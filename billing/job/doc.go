@@ -4,7 +4,7 @@
 // refunded, once.
 //
 // [Machine] drives the jobs that its node owns: it polls upstreams ([Maker]) in the
-// rhythm of one wheel, has their media kept ([Keeper]), and takes over the jobs
+// rhythm of one scheduler, has their media kept ([Keeper]), and takes over the jobs
 // of nodes that died. Every step is written down before the next one is taken, so that
 // a process may die between any two of them.
 //

@@ -79,7 +79,7 @@ const (
 	closeLimit = 10 * time.Second
 )
 
-// Machine drives the jobs of one node. One goroutine, the wheel, knows the steps due
+// Machine drives the jobs of one node. One goroutine, the scheduler, knows the steps due
 // next; steps are taken by others, at most one at a time for a job.
 type Machine struct {
 	o     Options
@@ -88,7 +88,7 @@ type Machine struct {
 	stop  context.CancelFunc
 
 	mu       sync.Mutex
-	wheel    timerHeap
+	due      timerHeap
 	entries  map[id]*entry
 	dropping map[id]bool // whose media is being written off
 	places   map[targetKey]*targetKey
@@ -167,7 +167,7 @@ func (m *Machine) Close() {
 func (m *Machine) chores() {
 	chore := func(every time.Duration, do func()) {
 		e := &entry{chore: do, every: every, due: now().Add(every)}
-		m.wheel.add(e)
+		m.due.add(e)
 	}
 	if m.o.Shared {
 		chore(takeEvery, m.take)

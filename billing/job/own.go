@@ -40,11 +40,11 @@ func (m *Machine) newEntry(key id, r *store.JobRow) *entry {
 	}
 	switch {
 	case r.State == store.JobSubmitting:
-		e.errand = submit
+		e.next = submit
 	case r.State == store.JobCompleted:
-		e.errand = discard
+		e.next = discard
 	case r.State == store.JobFailed, e.released:
-		e.errand = cancel
+		e.next = cancel
 	}
 	return e
 }
@@ -80,7 +80,7 @@ func (m *Machine) load() error {
 		e := m.newEntry(key, r)
 		e.due = now().Add(rand.N(wide))
 		m.addEntry(e)
-		m.wheel.add(e)
+		m.due.add(e)
 		m.rearm(e)
 	}
 	for key, e := range m.entries {
@@ -93,7 +93,7 @@ func (m *Machine) load() error {
 
 // forget drops an entry; one that is busy ends by the result of its step. The caller has mu.
 func (m *Machine) forget(e *entry) {
-	m.wheel.remove(e)
+	m.due.remove(e)
 	m.dropEntry(e)
 }
 
@@ -103,8 +103,8 @@ func (m *Machine) markReleased(e *entry, released bool) {
 		return
 	}
 	e.released = true
-	if !e.busy && (e.errand == ask || e.errand == fetch) {
-		e.errand = cancel
+	if !e.busy && (e.next == ask || e.next == fetch) {
+		e.next = cancel
 	}
 	m.advance(e, now())
 }
@@ -140,7 +140,7 @@ func (m *Machine) readRequests() {
 			m.discardReleased(key, r)
 		case r.ReleasedUs != 0:
 			m.markReleased(e, true)
-		case e.errand == ask:
+		case e.next == ask:
 			m.advance(e, e.asked.Add(pokeEvery))
 		}
 	}
@@ -155,7 +155,7 @@ func (m *Machine) discardReleased(key id, r *store.JobRow) {
 	e := m.newEntry(key, r)
 	e.due = now()
 	m.addEntry(e)
-	m.wheel.add(e)
+	m.due.add(e)
 	m.rearm(e)
 }
 

@@ -63,8 +63,8 @@ func (m *Machine) Stats() Stats {
 	s.Working = int64(m.working)
 	s.Jobs = map[Left]int64{}
 	for _, e := range m.entries {
-		state := States[e.errand]
-		if e.errand == ask && e.begun.IsZero() {
+		state := States[e.next]
+		if e.next == ask && e.begun.IsZero() {
 			state = States[submit] // a client waits for it
 		}
 		s.Jobs[Left{e.place.kind, state}]++

@@ -12,7 +12,7 @@ import (
 
 // step takes the step that a job needs next and says when it needs another one.
 func (m *Machine) step(e *entry) time.Duration {
-	switch e.errand {
+	switch e.next {
 	case submit:
 		return m.resubmit(e)
 	case fetch:
@@ -141,7 +141,7 @@ func backoff(n uint16) time.Duration { return jitter(min(time.Second<<min(n, 6),
 func (m *Machine) schedule(e *entry, what nextStep, in time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e.errand, e.failures = what, 0
+	e.next, e.failures = what, 0
 	if what != fetch {
 		e.result = nil
 	}

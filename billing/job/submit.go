@@ -121,7 +121,7 @@ type Outcome struct {
 // Without a refusal, it is the machine's from here on.
 func (m *Machine) Submit(row *store.JobRow, room *Reservation) Outcome {
 	e := m.adopt(row, room)
-	if e == nil { // the wheel has it submitted, or the next process does
+	if e == nil { // the scheduler has it submitted, or the next process does
 		return Outcome{}
 	}
 	f := &initialSubmit{done: make(chan Outcome, 1)}
@@ -160,11 +160,11 @@ func (m *Machine) adopt(row *store.JobRow, room *Reservation) *entry {
 	m.addEntry(e)
 	if row.Tries == 0 {
 		e.due = now()
-		m.wheel.add(e)
+		m.due.add(e)
 		m.rearm(e)
 		return nil
 	}
-	e.errand, e.busy = ask, true
+	e.next, e.busy = ask, true
 	m.steps.Add(1) // for the one that submits it
 	return e
 }

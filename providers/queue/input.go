@@ -92,7 +92,7 @@ func fields(o *Order) map[string]any {
 	add("image", o.Image, o.Image != "")
 	add("end_image", o.EndImage, o.EndImage != "")
 	add("sound", o.Sound, o.Sound != "")
-	add("footage", o.Footage, o.Footage != "")
+	add("footage", o.SourceVideo, o.SourceVideo != "")
 	add("images", o.Images, len(o.Images) > 0)
 	add("videos", o.Videos, len(o.Videos) > 0)
 	add("sounds", o.Sounds, len(o.Sounds) > 0)

@@ -32,7 +32,7 @@ type Order struct {
 	Image          string    `json:"image,omitempty"`
 	EndImage       string    `json:"end_image,omitempty"`
 	Sound          string    `json:"sound,omitempty"`   // audio_url
-	Footage        string    `json:"footage,omitempty"` // video_url
+	SourceVideo    string    `json:"footage,omitempty"` // video_url
 	Images         []string  `json:"images,omitempty"`  // reference_image_urls
 	Videos         []string  `json:"videos,omitempty"`
 	Sounds         []string  `json:"sounds,omitempty"`
@@ -74,7 +74,7 @@ func (o *Order) Links(each func(member string, link *string)) {
 	one("image_url", &o.Image)
 	one("end_image_url", &o.EndImage)
 	one("audio_url", &o.Sound)
-	one("video_url", &o.Footage)
+	one("video_url", &o.SourceVideo)
 	list("reference_image_urls", o.Images)
 	list("reference_video_urls", o.Videos)
 	list("reference_audio_urls", o.Sounds)

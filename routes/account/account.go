@@ -6,7 +6,7 @@ import (
 
 // Capability is the type that main registers.
 type Capability struct {
-	web3 *web3Desk
+	web3 *web3Keys
 }
 
 // New makes the capability.
@@ -14,7 +14,7 @@ func New() *Capability { return &Capability{} }
 
 // Open is routes.Capability.
 func (c *Capability) Open(g *routes.Gateway) []routes.Row {
-	c.web3 = newWeb3Desk(g.Accounts())
+	c.web3 = newWeb3Keys(g.Accounts())
 	return []routes.Row{
 		{Method: "GET", Path: "/api_keys", Access: routes.Admin, Form: routes.NoBody, Params: keysParams,
 			Serve: serveKeys},

@@ -21,14 +21,14 @@ const web3Description = "Web3 API Key"
 // by the address they come from.
 var byAddress = &routes.RateClass{Name: "address"}
 
-// web3Desk is where wallets make keys for themselves.
-type web3Desk struct {
+// web3Keys is where wallets make keys for themselves.
+type web3Keys struct {
 	tokens *web3Tokens
 	tries  routes.PerAddress
 }
 
-func newWeb3Desk(l routes.Accounts) *web3Desk {
-	return &web3Desk{tokens: newWeb3Tokens(l.DeriveSecret("web3 tokens"), l.Now)}
+func newWeb3Keys(l routes.Accounts) *web3Keys {
+	return &web3Keys{tokens: newWeb3Tokens(l.DeriveSecret("web3 tokens"), l.Now)}
 }
 
 // serveWeb3Token answers GET /api_keys/generate_web3_key: a text for a wallet

@@ -21,12 +21,12 @@ type Capability struct {
 	speeches sync.Pool    // of *speech
 	catalog  atomic.Value // *providers.Catalog that is being served
 	sweeper  sweeper
-	films    videoTranscription
+	videos   videoTranscription
 }
 
 // New makes the capability. Videos on the web are fetched by links.
 func New(links video.Fetcher) *Capability {
-	ca := &Capability{films: videoTranscription{from: links, turns: fair.NewTurns(filmsAtOnce, filmsWaiting)}}
+	ca := &Capability{videos: videoTranscription{from: links, turns: fair.NewTurns(videosAtOnce, videosWaiting)}}
 	ca.speeches.New = func() any { return newSpeech(ca) }
 	return ca
 }
@@ -34,7 +34,7 @@ func New(links video.Fetcher) *Capability {
 // Open is routes.Capability.
 func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 	c.gateway = g
-	return slices.Concat(speechRows(c), transcriptionRows(c), filmRows(c))
+	return slices.Concat(speechRows(c), transcriptionRows(c), videoRows(c))
 }
 
 // view is the audio part of one config.

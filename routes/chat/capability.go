@@ -17,7 +17,7 @@ import (
 type Capability struct {
 	gateway    *routes.Gateway
 	web        routes.Web
-	cast       routes.Characters // nil: there are none
+	characters routes.Characters // nil: there are none
 	enclaves   routes.Enclaves   // nil: nobody looks after any
 	inferences sync.Pool         // of inference
 	scratches  sync.Pool         // of dialect.Scratch
@@ -28,9 +28,9 @@ type Capability struct {
 }
 
 // New makes the capability. Chats search and read pages with web, and are held with
-// the characters of cast; enclaves knows those that models run in.
-func New(web routes.Web, cast routes.Characters, enclaves routes.Enclaves) *Capability {
-	ca := &Capability{web: web, cast: cast, enclaves: enclaves, drains: fair.NewRoom(0),
+// the characters; enclaves knows those that models run in.
+func New(web routes.Web, characters routes.Characters, enclaves routes.Enclaves) *Capability {
+	ca := &Capability{web: web, characters: characters, enclaves: enclaves, drains: fair.NewRoom(0),
 		meters: map[string]*modelMeters{}}
 	ca.inferences.New = func() any { return newInference(ca) }
 	ca.scratches.New = func() any { return new(dialect.Scratch) }

@@ -23,10 +23,10 @@ func (c *inference) instruct(f *brandFlags) *routes.Error {
 	}
 	unknown := &routes.Error{Status: 404, Code: "CHARACTER_NOT_FOUND", Message: "Unknown character " +
 		routes.Excerpt([]byte(f.character)) + "; GET " + routes.Prefix + "/characters lists the characters."}
-	if c.owner.cast == nil {
+	if c.owner.characters == nil {
 		return unknown
 	}
-	prompt, found := c.owner.cast.Prompt(c.call, f.character, operators)
+	prompt, found := c.owner.characters.Prompt(c.call, f.character, operators)
 	if !found {
 		return unknown
 	}
@@ -37,6 +37,6 @@ func (c *inference) instruct(f *brandFlags) *routes.Error {
 // noteCharacter counts the use of a character.
 func (c *inference) noteCharacter() {
 	if c.flags.character != "" {
-		c.owner.cast.Used(c.call, c.flags.character)
+		c.owner.characters.Used(c.call, c.flags.character)
 	}
 }

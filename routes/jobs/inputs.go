@@ -17,12 +17,12 @@ import (
 type inputRole uint8
 
 const (
-	still   inputRole = iota // a picture
-	sound                    // audio_url
-	footage                  // video_url
-	clip                     // a reference video
-	voice                    // a reference sound
-	element                  // a video of an element
+	still       inputRole = iota // a picture
+	sound                        // audio_url
+	sourceVideo                  // video_url
+	clip                         // a reference video
+	voice                        // a reference sound
+	element                      // a video of an element
 	document
 )
 
@@ -40,8 +40,8 @@ type input struct {
 // isLink says that it is to be fetched; else it is a data URL.
 func (i *input) isLink() bool { return !hasScheme(i.text, "data:") }
 
-// isFilm says that it is to be a video.
-func (i *input) isFilm() bool { return i.role == footage || i.role == clip || i.role == element }
+// isVideo says that it is to be a video.
+func (i *input) isVideo() bool { return i.role == sourceVideo || i.role == clip || i.role == element }
 
 func hasScheme(text, scheme string) bool {
 	return len(text) >= len(scheme) && strings.EqualFold(text[:len(scheme)], scheme)
@@ -68,7 +68,7 @@ func (f *videoForm) inputs(o *queue.Order) (list []input, e *routes.Error) {
 		{videoImage, in.Image, still, &o.Image, "an image"},
 		{videoEndImage, in.EndImage, still, &o.EndImage, "an end image"},
 		{videoSound, in.Audio, sound, &o.Sound, "a sound track"},
-		{videoFootage, in.Video, footage, &o.Footage, "a video"},
+		{videoSource, in.Video, sourceVideo, &o.SourceVideo, "a video"},
 	} {
 		text := f.words(m.id)
 		switch name := videoShape.Name(m.id); {
@@ -109,7 +109,7 @@ func (f *videoForm) inputs(o *queue.Order) (list []input, e *routes.Error) {
 			list = append(list, input{role: m.role, path: videoShape.Name(m.id) + "." + strconv.Itoa(i), text: link.Str})
 		}
 	}
-	if len(o.Sounds) > 0 && len(o.Images)+len(o.Videos) == 0 && o.Image == "" && o.Footage == "" {
+	if len(o.Sounds) > 0 && len(o.Images)+len(o.Videos) == 0 && o.Image == "" && o.SourceVideo == "" {
 		return nil, routes.Invalid(routes.Issue{Code: "custom", Path: "reference_audio_urls",
 			Message: "reference_audio_urls: needs an image or a video."})
 	}

@@ -34,7 +34,7 @@ func (ca *Capability) measure(c *routes.Call, f *videoForm, list []input) *route
 	links := 0
 	for i := range list {
 		if list[i].isLink() {
-			if f.model.Inputs.DataOnly && list[i].isFilm() {
+			if f.model.Inputs.DataOnly && list[i].isVideo() {
 				return list[i].wrong("model " + f.id + " takes videos as data URLs alone.")
 			}
 			links++
@@ -108,7 +108,7 @@ func (i *input) follow(ctx context.Context, p *video.Prober) *routes.Error {
 	switch i.role {
 	case sound, voice:
 		most = maxSound
-	case footage:
+	case sourceVideo:
 		most = 0
 	}
 	m, err := p.Probe(ctx, final, most)
@@ -137,14 +137,14 @@ func (i *input) unfetched(err error) *routes.Error {
 // judge turns the outcome of a measurement into a refusal.
 func (i *input) judge(err error) *routes.Error {
 	var refusal *fetch.Error
-	switch film := i.isFilm(); {
+	switch isVideo := i.isVideo(); {
 	case errors.As(err, &refusal):
 		return i.unfetched(err)
-	case film && (err != nil || !i.media.Film || i.media.Format != "mp4" && i.media.Format != "webm"):
+	case isVideo && (err != nil || !i.media.Film || i.media.Format != "mp4" && i.media.Format != "webm"):
 		e := i.wrong("must be an MP4, QuickTime or WebM video with a readable length.")
 		e.Code = "INVALID_VIDEO_FORMAT"
 		return e
-	case !film && (err != nil || i.media.Film || i.media.Format != "wav" && i.media.Format != "mp3"):
+	case !isVideo && (err != nil || i.media.Film || i.media.Format != "wav" && i.media.Format != "mp3"):
 		return i.wrong("must be sound in WAV or MP3.")
 	}
 	return nil
@@ -157,7 +157,7 @@ func (f *videoForm) checkLengths(list []input) *routes.Error {
 		in := &list[i]
 		least, most := minClip, maxClipTime
 		switch in.role {
-		case footage:
+		case sourceVideo:
 			least = time.Duration(f.model.Inputs.VideoMinSeconds) * time.Second
 			most = time.Duration(f.model.Inputs.VideoMaxSeconds) * time.Second
 		case clip:

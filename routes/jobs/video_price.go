@@ -89,14 +89,14 @@ type videoBill struct {
 	Clips     int64       // seconds of them
 }
 
-// videoBillOf prices a choice. footage is the video that is enlarged, clips how long the
+// videoBillOf prices a choice. sourceVideo is the video that is enlarged, clips how long the
 // reference videos are together.
-func videoBillOf(of *config.Video, ch choice, footage *video.Media, clips time.Duration) (b videoBill) {
+func videoBillOf(of *config.Video, ch choice, sourceVideo *video.Media, clips time.Duration) (b videoBill) {
 	p := of.Price
 	switch {
 	case of.Upscales():
-		b.Seconds = seconds(footage.Length)
-		b.Rate = p.Enlarging(int64(footage.Height)*ch.Factor, footage.FPS > fastFrames)
+		b.Seconds = seconds(sourceVideo.Length)
+		b.Rate = p.Enlarging(int64(sourceVideo.Height)*ch.Factor, sourceVideo.FPS > fastFrames)
 	default:
 		b.Whole, b.Seconds = p.Whole(ch.Duration), of.Constraints.Seconds(ch.Duration)
 		b.Rate, _ = p.Rate(ch.Resolution, ch.Duration, ch.Audio)

@@ -18,7 +18,7 @@ func (ca *Capability) quoteVideo(c *routes.Call, body *form) ([]byte, *routes.Er
 	if e != nil {
 		return nil, e
 	}
-	footage, e := ca.quotedFootage(c, f)
+	sourceVideo, e := ca.quotedSource(c, f)
 	if e != nil {
 		return nil, e
 	}
@@ -32,7 +32,7 @@ func (ca *Capability) quoteVideo(c *routes.Call, body *form) ([]byte, *routes.Er
 			clips = time.Duration(math.Ceil(seconds * float64(time.Second)))
 		}
 	}
-	b := videoBillOf(f.model, ch, footage, clips)
+	b := videoBillOf(f.model, ch, sourceVideo, clips)
 	lines := b.lines()
 	return append(config.AppendDecimal([]byte(`{"quote":`), int64(lines.Cost()), 9), '}'), nil
 }
@@ -40,21 +40,21 @@ func (ca *Capability) quoteVideo(c *routes.Call, body *form) ([]byte, *routes.Er
 // tallest stands for the height of a video that is not known: the quote is the dearest.
 const tallest = 1 << 20
 
-// quotedFootage is the video that a model enlarges: the one of the link, or one of the
+// quotedSource is the video that a model enlarges: the one of the link, or one of the
 // duration and the height that the client names.
-func (ca *Capability) quotedFootage(c *routes.Call, f *videoForm) (*video.Media, *routes.Error) {
+func (ca *Capability) quotedSource(c *routes.Call, f *videoForm) (*video.Media, *routes.Error) {
 	if !f.model.Upscales() {
-		if f.has(videoFootage) && f.model.Inputs.Video == "none" {
-			return nil, f.unsupported(videoFootage, "a video")
+		if f.has(videoSource) && f.model.Inputs.Video == "none" {
+			return nil, f.unsupported(videoSource, "a video")
 		}
 		return nil, nil
 	}
-	if text := f.words(videoFootage); text != "" {
+	if text := f.words(videoSource); text != "" {
 		if c.Key == nil { // no link is fetched without a key
 			return nil, &routes.Error{Status: 401, Code: "AUTHENTICATION_FAILED", Uncounted: true, Message: "video_url: " +
 				"measuring a video needs an API key; give duration and input_height instead."}
 		}
-		list := []input{{role: footage, path: "video_url", text: text}}
+		list := []input{{role: sourceVideo, path: "video_url", text: text}}
 		if e := ca.measure(c, f, list); e != nil {
 			return nil, e
 		}
@@ -76,7 +76,7 @@ func (ca *Capability) quotedFootage(c *routes.Call, f *videoForm) (*video.Media,
 // enlarged is the video among inputs, with its height, or one that is not known.
 func (f *videoForm) enlarged(list []input) *video.Media {
 	for i := range list {
-		if list[i].role != footage {
+		if list[i].role != sourceVideo {
 			continue
 		}
 		m := list[i].media

@@ -34,7 +34,7 @@ const (
 	videoImage
 	videoEndImage
 	videoSound
-	videoFootage
+	videoSource
 	videoImages
 	videoVideos
 	videoSounds

@@ -20,7 +20,7 @@ import (
 // Capability is the type that main registers.
 type Capability struct {
 	store   media.Store
-	shelf   routes.MediaStore
+	rows    routes.MediaStore
 	links   *media.Links
 	node    uint32
 	log     *zerolog.Logger
@@ -37,7 +37,7 @@ func New(store media.Store) *Capability { return &Capability{store: store, uses:
 
 // Open is routes.Capability.
 func (c *Capability) Open(g *routes.Gateway) []routes.Row {
-	c.shelf, c.links, c.node, c.log = g.Shelf(), g.Links(), g.NodeNo(), g.Logger()
+	c.rows, c.links, c.node, c.log = g.MediaRows(), g.Links(), g.NodeNo(), g.Logger()
 	c.swept = g.Metrics().NewCounter("farebox_media_swept_total")
 	c.served = g.Metrics().NewCounter("farebox_media_link_bytes_total")
 	sum := func(of *atomic.Pointer[media.Sums], n func(*media.Sums) int64) func() float64 {
@@ -82,7 +82,7 @@ func (c *Capability) Close() {
 
 // wanted says whether the ledger's job still needs a file.
 func (c *Capability) wanted(id string) (media.Verdict, error) {
-	row, err := c.shelf.Job(id)
+	row, err := c.rows.Job(id)
 	switch {
 	case isNone(err):
 		return media.Unknown, nil
@@ -115,7 +115,7 @@ func (c *Capability) note(s media.Sums, listed map[string]bool, err error) {
 				"does the directory, or the prefix in the bucket, belong to another service? If the ledger is the right " +
 				"one, remove the files yourself")
 	}
-	rows, err := c.shelf.Jobs(0, store.JobPlace{}, mostRows)
+	rows, err := c.rows.Jobs(0, store.JobPlace{}, mostRows)
 	if err != nil {
 		return
 	}

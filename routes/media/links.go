@@ -55,7 +55,7 @@ func (ca *Capability) find(c *routes.Call) (*store.JobRow, media.LinkKind, *rout
 	if wait := ca.uses.admit(id, c.Began, expires, c.Config().Media.LinkRequests); wait > 0 {
 		return nil, 0, tooOften("This link is asked too often.", wait)
 	}
-	row, err := ca.shelf.Job(id)
+	row, err := ca.rows.Job(id)
 	switch {
 	case isNone(err):
 		return nil, 0, gone()
@@ -76,7 +76,7 @@ func (ca *Capability) revoke(c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	if _, err := ca.shelf.RevokeLinks(row.ID, c.Began.UnixMicro()); err != nil {
+	if _, err := ca.rows.RevokeLinks(row.ID, c.Began.UnixMicro()); err != nil {
 		ca.log.Error().Err(err).Str("queue_id", row.ID).Msg("a link could not be revoked")
 		return later()
 	}
@@ -203,7 +203,7 @@ func (ca *Capability) deliver(c *routes.Call, row *store.JobRow, kind media.Link
 	}
 	once, p := kind == media.Download, piece{row.ID, from, length, row.MediaBytes}
 	if once {
-		busy, spent, err := ca.uses.begin(ca.shelf, ca.node, p)
+		busy, spent, err := ca.uses.begin(ca.rows, ca.node, p)
 		if busy || spent || err != nil {
 			limit.Stop()
 			cancel()
@@ -263,7 +263,7 @@ func (c *Capability) notNow(id string, spent bool, err error) *routes.Error {
 
 // handed notes how much of a piece a link for one download has handed over.
 func (c *Capability) handed(p piece, n int64) {
-	if err := c.uses.end(c.shelf, c.node, p, n); err != nil {
+	if err := c.uses.end(c.rows, c.node, p, n); err != nil {
 		c.log.Error().Err(err).Str("queue_id", p.id).Msg("it could not be written down that a link was used")
 	}
 }

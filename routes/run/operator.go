@@ -21,12 +21,12 @@ func (p *process) listenOperators() (err error) {
 // serveOperators serves the operators' API, if they connect anywhere, and the questions of other nodes. Both end before
 // the ledger does.
 func (p *process) serveOperators() {
-	desk := operator.New(operator.Options{Ledger: p.ledger, Gateway: p.gateway, Log: p.log, Reload: p.watch.reload,
+	api := operator.New(operator.Options{Ledger: p.ledger, Gateway: p.gateway, Log: p.log, Reload: p.watch.reload,
 		Failed: p.failed})
 	if p.operators != nil {
-		desk.Serve(p.operators)
+		api.Serve(p.operators)
 	}
-	p.onClose(desk.Close)
+	p.onClose(api.Close)
 }
 
 // further are the sockets that a successor gets beside that of clients.

@@ -82,7 +82,7 @@ func attacked(t *testing.T, pinned bool) (*rig.Gateway, attack.Options) {
 	g.CLIJSON(&made, "operator", "token", "create", "--name", "attack", "--role", "owner")
 	o := attack.Options{URL: g.URL, Attacker: g.Key("attacker"), Model: "sim-chat", RPC: "ethereum-sepolia",
 		Voice: "voice", Ear: "ear", Song: "song", Strict: "strict", Documents: true, Pages: true, Forwarded: true,
-		PIDs: []int{g.PID()}, Desk: "http://" + desk + "/operator/v1", DeskAccount: "attacker", DeskToken: made.Secret}
+		PIDs: []int{g.PID()}, Operator: "http://" + desk + "/operator/v1", OperatorAccount: "attacker", OperatorToken: made.Secret}
 	for range 8 {
 		o.Keys = append(o.Keys, g.Key("ordinary"))
 	}

@@ -22,11 +22,11 @@ var streams = sync.Pool{New: func() any { return new(stream) }}
 type stream struct {
 	read
 	dialect.Answer
-	counts  counts
-	told    []byte // the last usage, where it has not been read yet
-	mold    eventTemplate
-	scanned scan.Document
-	single  bool // one call of a tool is wanted
+	counts   counts
+	told     []byte // the last usage, where it has not been read yet
+	template eventTemplate
+	scanned  scan.Document
+	single   bool // one call of a tool is wanted
 
 	id, callID, pieces []byte // buffers that events point into
 	calls              [maxChoices]choice
@@ -125,7 +125,7 @@ func (s *stream) Release() {
 	s.Reset()
 	s.scanned.Reset()
 	fresh := stream{Answer: s.Answer, scanned: s.scanned, id: s.id[:0], callID: s.callID[:0], pieces: s.pieces[:0],
-		told: s.told[:0], mold: s.mold}
+		told: s.told[:0], template: s.template}
 	if cap(fresh.pieces) > keepScratch {
 		fresh.pieces = nil
 	}

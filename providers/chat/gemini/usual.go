@@ -38,10 +38,10 @@ type eventTemplate struct {
 	behind  []byte // the usage
 }
 
-// maxMold bounds the kept part of each; longer ones are read anew every time.
-const maxMold = 512
+// maxTemplate bounds the kept part of each; longer ones are read anew every time.
+const maxTemplate = 512
 
-// fits finds text and usage in an event of the mold.
+// fits finds text and usage in an event of the template.
 func (m *eventTemplate) fits(data []byte) (text, usage []byte, ok bool) {
 	from := len(m.before)
 	if from == 0 || len(data) < from || string(data[:from]) != string(m.before) {
@@ -59,10 +59,10 @@ func (m *eventTemplate) fits(data []byte) (text, usage []byte, ok bool) {
 	return data[from : end-1], data[at-1 : to], true
 }
 
-// cast keeps the bytes around data[from:end-1], the text, and data[usage:to].
-func (m *eventTemplate) cast(data []byte, from, end, usage, to int) {
+// learn keeps the bytes around data[from:end-1], the text, and data[usage:to].
+func (m *eventTemplate) learn(data []byte, from, end, usage, to int) {
 	m.before = m.before[:0]
-	if from > maxMold || usage-end > maxMold || len(data)-to > maxMold {
+	if from > maxTemplate || usage-end > maxTemplate || len(data)-to > maxTemplate {
 		return
 	}
 	m.before = append(m.before, data[:from]...)
@@ -74,7 +74,7 @@ func (m *eventTemplate) cast(data []byte, from, end, usage, to int) {
 // of the first choice, with a text and nothing else, and the usage behind it. It
 // changes nothing where the event is of another form.
 func (s *stream) usual(data []byte) bool {
-	text, usage, ok := s.mold.fits(data)
+	text, usage, ok := s.template.fits(data)
 	if !ok {
 		if text, usage, ok = s.unusual(data); !ok {
 			return false
@@ -167,6 +167,6 @@ func (s *stream) unusual(data []byte) (text, usage []byte, ok bool) {
 	if c.at != len(data) {
 		return nil, nil, false
 	}
-	s.mold.cast(data, from, end, begin, to)
+	s.template.learn(data, from, end, begin, to)
 	return text, data[begin:to], true
 }

@@ -21,13 +21,13 @@ import (
 
 const (
 	// filmLimit is how long a page and the file of its video may take together, and
-	// filmsAtOnce how many files of them, of maxSound each, are in memory at once.
-	// filmsWaiting more may wait, filmWait each.
-	filmLimit    = 60 * time.Second
-	filmsAtOnce  = 8
-	filmsWaiting = 128
-	filmWait     = filmLimit + listenLimit
-	maxFilmLink  = 4 << 10
+	// videosAtOnce how many files of them, of maxSound each, are in memory at once.
+	// videosWaiting more may wait, filmWait each.
+	filmLimit     = 60 * time.Second
+	videosAtOnce  = 8
+	videosWaiting = 128
+	filmWait      = filmLimit + listenLimit
+	maxFilmLink   = 4 << 10
 )
 
 // videoTranscription is a link's request: the additions to a transcription.
@@ -36,12 +36,12 @@ type videoTranscription struct {
 	turns *fair.Turns
 }
 
-// hearsFilms says that a config has a model for videos on the web.
-func hearsFilms(cfg *config.Config) bool { return cfg.FilmListener() != "" }
+// transcribesVideos says that a config has a model for videos on the web.
+func transcribesVideos(cfg *config.Config) bool { return cfg.VideoTranscriber() != "" }
 
-// byFilms is how many an account may have fetched, as with pages (addendum 3.6).
-var byFilms = &routes.RateClass{Name: "video-transcriptions", Rate: func(cfg *config.Config) (*config.Rate, bool) {
-	return &config.Rate{RPM: 20}, hearsFilms(cfg)
+// videoTranscriptions is how many an account may have fetched, as with pages (addendum 3.6).
+var videoTranscriptions = &routes.RateClass{Name: "video-transcriptions", Rate: func(cfg *config.Config) (*config.Rate, bool) {
+	return &config.Rate{RPM: 20}, transcribesVideos(cfg)
 }}
 
 const (
@@ -49,24 +49,24 @@ const (
 	filmFormat
 )
 
-var filmBook = routes.NewRulebook(scan.NewShape(scan.Member{Name: "url"}, scan.Member{Name: "response_format"}),
+var videoRules = routes.NewRulebook(scan.NewShape(scan.Member{Name: "url"}, scan.Member{Name: "response_format"}),
 	map[string]*routes.Rule{
 		"url": {Kinds: routes.String, Required: true, NonEmpty: true, Length: maxFilmLink,
 			Format: "http or https URL"},
 		"response_format": {Kinds: routes.String, Enum: []string{"json", "text"}, Default: "json"},
 	})
 
-// filmRows is the endpoint; it exists only with a model for it.
-func filmRows(ca *Capability) []routes.Row {
+// videoRows is the endpoint; it exists only with a model for it.
+func videoRows(ca *Capability) []routes.Row {
 	return []routes.Row{{
 		Method: "POST", Path: "/video/transcriptions", Access: routes.Bearer, Wallet: true, Form: routes.JSONBody,
-		Limit: routes.SmallBody, Rate: routes.ByModel, Counts: []*routes.RateClass{byFilms},
-		Operation: "transcription", Rules: routes.Always(filmBook), Offered: hearsFilms, Serve: ca.serveFilm,
+		Limit: routes.SmallBody, Rate: routes.ByModel, Counts: []*routes.RateClass{videoTranscriptions},
+		Operation: "transcription", Rules: routes.Always(videoRules), Offered: transcribesVideos, Serve: ca.serveVideo,
 	}}
 }
 
-// serveFilm answers POST /video/transcriptions.
-func (ca *Capability) serveFilm(c *routes.Call) *routes.Error {
+// serveVideo answers POST /video/transcriptions.
+func (ca *Capability) serveVideo(c *routes.Call) *routes.Error {
 	t := &transcription{owner: ca, call: c}
 	book := c.Rules()
 	if e := c.ReadJSON(book.Root); e != nil {
@@ -74,7 +74,7 @@ func (ca *Capability) serveFilm(c *routes.Call) *routes.Error {
 	}
 	t.form.v = routes.Validator{Body: c.Body, Doc: &c.Doc, Book: book}
 	t.form.v.CheckAll()
-	t.form.model, t.form.format = c.Config().FilmListener(), "json"
+	t.form.model, t.form.format = c.Config().VideoTranscriber(), "json"
 	if e := t.choose(); e != nil {
 		return e
 	}
@@ -91,18 +91,18 @@ func (ca *Capability) serveFilm(c *routes.Call) *routes.Error {
 // fetch has the file there, and measures it.
 func (t *transcription) fetch() *routes.Error {
 	c := t.call
-	if d := c.Count(byFilms, 1); d.Code != billing.Admitted {
-		return c.Overrun(byFilms, &d, c.Row.Path)
+	if d := c.Count(videoTranscriptions, 1); d.Code != billing.Admitted {
+		return c.Overrun(videoTranscriptions, &d, c.Row.Path)
 	}
 	cause, err := c.Await(filmWait, func(ctx context.Context) (err error) {
-		t.place, err = t.owner.films.turns.Take(ctx, c.Owner())
+		t.place, err = t.owner.videos.turns.Take(ctx, c.Owner())
 		return err
 	})
 	switch {
 	case err == nil && cause == proxy.None:
 		t.seated = true
 	case cause == proxy.None || cause == proxy.TotalTimeout:
-		return busyFilms()
+		return tooManyVideos()
 	default:
 		t.seated = err == nil
 		c.Cause = cause.String()
@@ -110,7 +110,7 @@ func (t *transcription) fetch() *routes.Error {
 	}
 	var file []byte
 	cause, err = c.Await(filmLimit, func(ctx context.Context) (err error) {
-		file, err = video.Find(ctx, t.owner.films.from, t.link, maxSound)
+		file, err = video.Find(ctx, t.owner.videos.from, t.link, maxSound)
 		return err
 	})
 	var refusal *fetch.Error
@@ -121,7 +121,7 @@ func (t *transcription) fetch() *routes.Error {
 		c.Cause = cause.String()
 		return c.Unreachable(&proxy.Result{Cause: cause})
 	case errors.As(err, &refusal) && refusal.Reason == fetch.Busy:
-		return busyFilms()
+		return tooManyVideos()
 	case errors.As(err, &refusal):
 		return t.unheard(refusal.Text())
 	case errors.Is(err, video.ErrNoFilm):
@@ -133,7 +133,7 @@ func (t *transcription) fetch() *routes.Error {
 	return t.measure()
 }
 
-func busyFilms() *routes.Error {
+func tooManyVideos() *routes.Error {
 	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: routes.OverloadRetry,
 		Message: "Too many videos are being transcribed at the moment; please retry."}
 }

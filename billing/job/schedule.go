@@ -68,7 +68,7 @@ type entry struct {
 	result   []byte // where the media are, while they are fetched
 	epoch    int64
 	account  uint32
-	errand   nextStep
+	next     nextStep
 	progress int8 // as its upstream says; -1: it does not
 	busy     bool // a step is being taken, or waits for room
 	released bool // its customer let it go
@@ -126,7 +126,7 @@ type stepLimiter struct {
 	queue   []*entry
 }
 
-// turn is the wheel's goroutine.
+// turn is the scheduler's goroutine.
 func (m *Machine) turn() {
 	defer m.steps.Done()
 	timer := time.NewTimer(time.Hour)
@@ -142,12 +142,12 @@ func (m *Machine) turn() {
 	}
 }
 
-// gather is how far apart the wheel's turns are, where the operator's least interval is not
+// gather is how far apart the scheduler's turns are, where the operator's least interval is not
 // shorter than ten of them: steps of many jobs are taken together then. To wake an idle
 // process for each of ten thousand jobs took more than half of the CPU time of polling.
 const gather = 100 * time.Millisecond
 
-// together puts a wait off to the next turn of the wheel.
+// together puts a wait off to the next turn of the scheduler.
 func (m *Machine) together(wait time.Duration) time.Duration {
 	every := min(gather, m.terms.Load().PollMin/10)
 	if every < time.Millisecond {
@@ -161,12 +161,12 @@ func (m *Machine) together(wait time.Duration) time.Duration {
 func (m *Machine) dispatch() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for len(m.wheel) > 0 {
-		e := m.wheel[0]
+	for len(m.due) > 0 {
+		e := m.due[0]
 		if wait := e.due.Sub(now()); wait > 0 {
 			return m.together(wait)
 		}
-		heap.Pop(&m.wheel)
+		heap.Pop(&m.due)
 		e.busy = true
 		m.start(e)
 	}
@@ -175,7 +175,7 @@ func (m *Machine) dispatch() time.Duration {
 
 // start takes a step, or puts it where steps wait. The caller has mu.
 func (m *Machine) start(e *entry) {
-	l := m.laneOf(e)
+	l := m.limiterOf(e)
 	if l.working >= l.most || m.working >= maxWorking {
 		if l.queue = append(l.queue, e); len(l.queue) == 1 {
 			m.queued = append(m.queued, l)
@@ -188,12 +188,12 @@ func (m *Machine) start(e *entry) {
 	go m.work(e, l)
 }
 
-// laneOf is the limiter that a step counts in. A step without an upstream has one of its
+// limiterOf is the limiter that a step counts in. A step without an upstream has one of its
 // own. The caller has mu.
-func (m *Machine) laneOf(e *entry) *stepLimiter {
+func (m *Machine) limiterOf(e *entry) *stepLimiter {
 	name, most := "", placeWorking
 	if e.chore == nil {
-		switch e.errand {
+		switch e.next {
 		case submit:
 			name, most = "submit", makeWorking
 		case fetch:
@@ -202,10 +202,10 @@ func (m *Machine) laneOf(e *entry) *stepLimiter {
 			name = "/" + e.place.upstream
 		}
 	}
-	return m.lane(name, most)
+	return m.limiter(name, most)
 }
 
-func (m *Machine) lane(name string, most int) *stepLimiter {
+func (m *Machine) limiter(name string, most int) *stepLimiter {
 	l := m.lanes[name]
 	if l == nil {
 		l = &stepLimiter{most: most}
@@ -260,7 +260,7 @@ func (m *Machine) after(e *entry, next time.Duration) {
 		e.poked, next = false, min(next, pokeEvery)
 	}
 	e.due = now().Add(next)
-	m.wheel.add(e)
+	m.due.add(e)
 	m.rearm(e)
 }
 
@@ -286,7 +286,7 @@ func (m *Machine) admit() {
 	}
 }
 
-// rearm has the wheel look again where an entry came to its top. The caller has mu.
+// rearm has the scheduler look again where an entry came to its top. The caller has mu.
 func (m *Machine) rearm(e *entry) {
 	if e.slot != 0 {
 		return
@@ -314,7 +314,7 @@ func (m *Machine) notify(key id) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entries[key]
-	if e != nil && e.errand == ask {
+	if e != nil && e.next == ask {
 		m.advance(e, e.asked.Add(pokeEvery))
 	}
 	return e != nil
@@ -326,9 +326,9 @@ func (m *Machine) advance(e *entry, at time.Time) {
 	case e.busy:
 		e.poked = true
 	case e.slot >= 0 && at.Before(e.due):
-		m.wheel.remove(e)
+		m.due.remove(e)
 		e.due = at
-		m.wheel.add(e)
+		m.due.add(e)
 		m.rearm(e)
 	}
 }

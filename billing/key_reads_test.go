@@ -72,7 +72,7 @@ func TestStrangersDelayNobody(t *testing.T) {
 	for i := range tries {
 		wg.Go(func() {
 			switch _, err := f.Lookup(fmt.Appendf(nil, "SVC_INFERENCE_KEY_%d", i)); {
-			case errors.Is(err, ErrManyStrangers):
+			case errors.Is(err, ErrManyUnknownKeys):
 				many.Add(1)
 			case errors.Is(err, ErrUnknownKey):
 				unknown.Add(1)
@@ -81,10 +81,10 @@ func TestStrangersDelayNobody(t *testing.T) {
 			}
 		})
 	}
-	for many.Load() < tries-strangerLine {
+	for many.Load() < tries-keyReadsWaiting {
 		time.Sleep(time.Millisecond)
 	}
-	if n := db.waiting.Load(); n > strangerSeats {
+	if n := db.waiting.Load(); n > keyReadsAtOnce {
 		t.Errorf("%d reads of the store at once for secrets of no key", n)
 	}
 
@@ -117,8 +117,8 @@ func TestStrangersDelayNobody(t *testing.T) {
 	if _, err := f.Lookup([]byte(secret)); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("the revoked key gives %v", err)
 	}
-	if n := unknown.Load(); n == 0 || n > strangerLine {
-		t.Errorf("%d were looked up, at most %d may wait", n, strangerLine)
+	if n := unknown.Load(); n == 0 || n > keyReadsWaiting {
+		t.Errorf("%d were looked up, at most %d may wait", n, keyReadsWaiting)
 	}
 }
 
@@ -312,12 +312,12 @@ func TestOneAddressDoesNotTakeTheReadsOfUnknownKeys(t *testing.T) {
 	f.reopen() // nothing is in memory, and no key was announced
 	db.known.Store(f.hasher.digest([]byte(secret)), true)
 	var wg sync.WaitGroup
-	for i := range strangerLine {
+	for i := range keyReadsWaiting {
 		wg.Go(func() {
 			_, _ = f.LookupFrom(netip.MustParseAddr("192.0.2.1"), fmt.Appendf(nil, "SVC_INFERENCE_KEY_%d", i))
 		})
 	}
-	for f.registry.strangers.turns.Waiting() < strangerLine {
+	for f.registry.reads.turns.Waiting() < keyReadsWaiting {
 		time.Sleep(time.Millisecond)
 	}
 	found := make(chan error)
@@ -325,7 +325,7 @@ func TestOneAddressDoesNotTakeTheReadsOfUnknownKeys(t *testing.T) {
 		_, err := f.LookupFrom(netip.MustParseAddr("192.0.2.2"), []byte(secret))
 		found <- err
 	}()
-	for n := range strangerSeats {
+	for n := range keyReadsAtOnce {
 		db.free <- struct{}{} // one read of the greedy address ends, then the next
 		select {
 		case err := <-found:
@@ -336,7 +336,7 @@ func TestOneAddressDoesNotTakeTheReadsOfUnknownKeys(t *testing.T) {
 			wg.Wait()
 			return
 		case <-time.After(2 * time.Second):
-			if n == strangerSeats-1 {
+			if n == keyReadsAtOnce-1 {
 				t.Error("it waits for more than the reads that were under way")
 			}
 		}

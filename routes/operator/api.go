@@ -63,7 +63,7 @@ type Gateway interface {
 	CheckUpstream(ctx context.Context, upstream, model string) []routes.CheckState
 }
 
-// Options of a Desk.
+// Options of the operators' API.
 type Options struct {
 	Ledger  Ledger
 	Gateway Gateway
@@ -154,7 +154,7 @@ func listensOn(ln net.Listener, addr string) bool {
 	return err == nil && (want.Port == at.Port || want.Port == 0) && (want.IP.Equal(at.IP) || len(want.IP) == 0 && at.IP.IsUnspecified())
 }
 
-// New makes the desk of this node, which answers to other nodes.
+// New makes the operators' API of this node, which answers to other nodes.
 func New(o Options) *API {
 	d := &API{ledger: o.Ledger, gateway: o.Gateway, reload: o.Reload, log: o.Log, failed: o.Failed}
 	d.ended, d.end = context.WithCancel(context.Background())

@@ -49,15 +49,15 @@ func addressKey(from netip.Addr) budgetKey {
 		user: binary.LittleEndian.Uint64(b[8:])}
 }
 
-// ErrManyStrangers is a secret that is not in memory while more of them are
+// ErrManyUnknownKeys is a secret that is not in memory while more of them are
 // waiting to be looked up than the store should be asked for.
-var ErrManyStrangers = errors.New("too many unknown keys are being tried")
+var ErrManyUnknownKeys = errors.New("too many unknown keys are being tried")
 
-// strangers bounds how many reads of the store secrets can cause that are not in
+// keyReads bounds how many reads of the store secrets can cause that are not in
 // memory: few at once, few that wait, by client address, and all others are refused
 // without a read. Keys that were made here recently do not count: their first
 // use does not wait.
-type strangers struct {
+type keyReads struct {
 	turns *fair.Turns
 
 	mu        sync.Mutex
@@ -67,21 +67,21 @@ type strangers struct {
 }
 
 const (
-	// strangerSeats leaves connections of the store's readers to others.
-	strangerSeats = 2
-	// strangerLine is how many may wait; a read takes about 0.1 ms embedded and
+	// keyReadsAtOnce leaves connections of the store's readers to others.
+	keyReadsAtOnce = 2
+	// keyReadsWaiting is how many may wait; a read takes about 0.1 ms embedded and
 	// 1 ms on a shared store, so that no request waits for longer than 0.2 s.
-	strangerLine = 256
+	keyReadsWaiting = 256
 	// announcedMost is how many keys made recently are remembered.
 	announcedMost = 4096
 )
 
-func newStrangers() *strangers {
-	return &strangers{turns: fair.NewTurns(strangerSeats, strangerLine-strangerSeats), announced: map[store.Digest]struct{}{}}
+func newKeyReads() *keyReads {
+	return &keyReads{turns: fair.NewTurns(keyReadsAtOnce, keyReadsWaiting-keyReadsAtOnce), announced: map[store.Digest]struct{}{}}
 }
 
 // announce says that a digest will be one of a key.
-func (s *strangers) announce(d store.Digest) {
+func (s *keyReads) announce(d store.Digest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.order) < announcedMost {
@@ -95,7 +95,7 @@ func (s *strangers) announce(d store.Digest) {
 }
 
 // expected says that d was announced.
-func (s *strangers) expected(d *store.Digest) bool {
+func (s *keyReads) expected(d *store.Digest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.announced[*d]
@@ -103,13 +103,13 @@ func (s *strangers) expected(d *store.Digest) bool {
 }
 
 // acquire waits for a turn of a client. leave ends it; it may be called twice.
-func (s *strangers) acquire(from netip.Addr, d *store.Digest) (leave func(), err error) {
+func (s *keyReads) acquire(from netip.Addr, d *store.Digest) (leave func(), err error) {
 	if s.expected(d) {
 		return func() {}, nil
 	}
 	place, err := s.turns.Take(context.Background(), fair.Unpaid(from))
 	if err != nil {
-		return nil, ErrManyStrangers
+		return nil, ErrManyUnknownKeys
 	}
 	return sync.OnceFunc(place.Done), nil
 }
