@@ -179,14 +179,22 @@ func periodsAddUp(t testing.TB, l *Ledger, account string, currency Currency, al
 		}
 		got, opening := readLines(t, l, report.StatementQuery{Account: account, Currency: currency, From: from, To: to})
 		if opening != before || fmt.Sprint(got) != fmt.Sprint(want) {
-			fault("%s from %s to %s: %d lines after %s, expected %d after %s", currency, from, to,
-				len(got), opening, len(want), before)
+			fault("%s from %s to %s: %d lines after %s, expected %d after %s\n%s\n%s", currency, from, to,
+				len(got), opening, len(want), before, shown(got), shown(want))
 		}
 		if listed := listedUse(t, l, account, currency, from, to); listed != used {
 			fault("%s from %s to %s: used %s by its statement, %s by the list of usage", currency, from, to,
 				used, listed)
 		}
 	}
+}
+
+// shown has the first lines of a statement.
+func shown(list []report.StatementLine) (text string) {
+	for _, l := range list[:min(len(list), 12)] {
+		text += fmt.Sprintf("\t%s %s %s owed %s leaves %s: %s\n", l.At.Format(time.RFC3339Nano), l.Kind, l.Amount, l.Owed, l.Balance, l.Reason)
+	}
+	return text
 }
 
 // listedUse adds up the list of usage.

@@ -33,7 +33,7 @@ type Options struct {
 	// Forwarded says that the gateway takes X-Forwarded-For from here.
 	Forwarded bool
 	// Operator is the address of the operators' API, OperatorToken an owner's token for it, and
-	// OperatorAccount an account that the attack may credit; empty: that API is not attacked.
+	// OperatorAccount an account that may be credited less than a cent.
 	Operator, OperatorToken, OperatorAccount string
 
 	Customers int
