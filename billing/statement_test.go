@@ -40,8 +40,8 @@ const checkedLines = 3000
 func statementFaults(t testing.TB, l *Ledger, account string) (faults []string) {
 	t.Helper()
 	for range 10 {
-		before := lastPosting(t, l)
-		if faults = faultsOfStatement(t, l, account); len(faults) == 0 || lastPosting(t, l) == before {
+		before := lastEntry(t, l)
+		if faults = faultsOfStatement(t, l, account); len(faults) == 0 || lastEntry(t, l) == before {
 			return faults
 		}
 		// The ledger has booked something between two reads, such as the end of an allowance.
@@ -49,10 +49,10 @@ func statementFaults(t testing.TB, l *Ledger, account string) (faults []string) 
 	return append(faults, "and each time something was booked meanwhile")
 }
 
-func lastPosting(t testing.TB, l *Ledger) (no int64) {
+func lastEntry(t testing.TB, l *Ledger) (no int64) {
 	t.Helper()
 	err := l.store.Report(context.Background(), func(q *store.Query) error {
-		return q.Row("SELECT coalesce(max(no), 0) FROM posting").Scan(&no)
+		return q.Row("SELECT coalesce(max(id), 0) FROM entry").Scan(&no)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -145,7 +145,7 @@ func TestLongNoSingleAttackTakesServiceFromOthers(t *testing.T) {
 	for _, round := range attack.AllRounds {
 		t.Run(round.Name, func(t *testing.T) {
 			g, o := attacked(t, true)
-			o.Customers, o.Rate, o.Duration, o.Quiet = 100, 1, 2*time.Second, time.Second
+			o.Customers, o.Rate, o.Duration, o.Quiet = 100, 1, 2*time.Second, 300*time.Millisecond
 			o.Rounds = []attack.Round{round}
 			r := attackOn(t, g, o)
 			under := r.Phases[1]
