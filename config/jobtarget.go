@@ -25,8 +25,9 @@ type jobOption struct {
 	expected string
 }
 
-// orderFields are the fields of orders, as the options of apps name them.
-var orderFields = []string{
+// OrderFields are the fields of orders, as the options of apps name them. A test of
+// providers/queue compares them with its orders.
+var OrderFields = []string{
 	"prompt", "negative_prompt", "lyrics", "lyrics_optimizer", "seconds", "instrumental", "loop", "voice", "language",
 	"speed", "format", "duration", "aspect_ratio", "resolution", "upscale_factor", "audio", "bitrate_mode", "image",
 	"end_image", "footage", "sound", "images", "videos", "sounds", "documents", "elements", "scenes", "keyframes",
@@ -34,7 +35,7 @@ var orderFields = []string{
 }
 
 // appOptions are those of dialects whose apps have inputs of their own.
-var appOptions = slices.Concat(orderFields, []string{"extra", "output"})
+var appOptions = slices.Concat(OrderFields, []string{"extra", "output"})
 
 // fieldOption is the rule for the name of an app's field.
 var fieldOption = jobOption{
@@ -44,7 +45,7 @@ var fieldOption = jobOption{
 }
 
 func init() {
-	for _, name := range orderFields {
+	for _, name := range OrderFields {
 		jobOptions[name] = fieldOption
 	}
 }

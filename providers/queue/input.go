@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,48 +61,28 @@ func (n Names) name(field string, t *Target) (name, form string, known bool) {
 	return name, form, known
 }
 
-// fields are the fields that an order sets, by the names of options.
+// fields are the fields that an order sets, by the names of options, which are those of its JSON.
 func fields(o *Order) map[string]any {
 	list := map[string]any{}
-	add := func(name string, v any, said bool) {
-		if said {
-			list[name] = v
+	row := reflect.ValueOf(o).Elem()
+	for i := range row.NumField() {
+		v := row.Field(i)
+		if v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0 {
+			continue
 		}
+		name, _, _ := strings.Cut(row.Type().Field(i).Tag.Get("json"), ",")
+		list[name] = reflect.Indirect(v).Interface()
 	}
-	add("prompt", o.Prompt, o.Prompt != "")
-	add("negative_prompt", o.NegativePrompt, o.NegativePrompt != "")
-	add("lyrics", o.Lyrics, o.Lyrics != "")
-	add("lyrics_optimizer", true, o.LyricsOptimizer)
-	add("seconds", strconv.FormatInt(o.Seconds, 10), o.Seconds > 0)
-	add("instrumental", true, o.Instrumental)
-	add("loop", true, o.Loop)
-	add("voice", o.Voice, o.Voice != "")
-	add("language", o.Language, o.Language != "")
-	add("format", o.Format, o.Format != "")
-	if o.Speed != nil {
-		add("speed", *o.Speed, true)
+	delete(list, "kind")
+	if o.Seconds > 0 {
+		list["seconds"] = strconv.FormatInt(o.Seconds, 10)
 	}
-	add("duration", o.Duration, o.Duration != "")
-	add("aspect_ratio", o.AspectRatio, o.AspectRatio != "")
-	add("resolution", o.Resolution, o.Resolution != "")
-	add("upscale_factor", o.UpscaleFactor, o.UpscaleFactor > 0)
-	if o.Audio != nil {
-		add("audio", *o.Audio, true)
+	if len(o.Elements) > 0 {
+		list["elements"] = elements(o.Elements)
 	}
-	add("bitrate_mode", o.BitrateMode, o.BitrateMode != "")
-	add("image", o.Image, o.Image != "")
-	add("end_image", o.EndImage, o.EndImage != "")
-	add("sound", o.Sound, o.Sound != "")
-	add("footage", o.SourceVideo, o.SourceVideo != "")
-	add("images", o.Images, len(o.Images) > 0)
-	add("videos", o.Videos, len(o.Videos) > 0)
-	add("sounds", o.Sounds, len(o.Sounds) > 0)
-	add("documents", o.Documents, len(o.Documents) > 0)
-	add("elements", elements(o.Elements), len(o.Elements) > 0)
-	add("scenes", o.Scenes, len(o.Scenes) > 0)
-	add("keyframes", keyframes(o.Keyframes), len(o.Keyframes) > 0)
-	add("reference", o.Reference, o.Reference != "")
-	add("consents", o.Consents, len(o.Consents) > 0)
+	if len(o.Keyframes) > 0 {
+		list["keyframes"] = keyframes(o.Keyframes)
+	}
 	return list
 }
 
