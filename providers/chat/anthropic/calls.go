@@ -18,15 +18,15 @@ type call struct {
 
 // toolCalls writes an assistant's tool_calls as tool_use blocks.
 func (r *request) toolCalls(m int32) {
-	list := r.doc.Member(m, dialect.MessageToolCalls)
-	if list < 0 || r.doc.Fields[list].Kind != scan.Array {
+	list := r.Doc.Member(m, dialect.MessageToolCalls)
+	if list < 0 || r.Doc.Fields[list].Kind != scan.Array {
 		return
 	}
-	for at := list + 1; at < r.doc.Fields[list].Next; at = r.doc.Fields[at].Next {
-		f := r.doc.Member(at, dialect.CallTarget)
-		id, name := r.c.Text(r.doc.Member(at, dialect.CallID)), r.c.Text(r.doc.Member(f, dialect.CallName))
+	for at := list + 1; at < r.Doc.Fields[list].Next; at = r.Doc.Fields[at].Next {
+		f := r.Doc.Member(at, dialect.CallTarget)
+		id, name := r.Text(r.Doc.Member(at, dialect.CallID)), r.Text(r.Doc.Member(f, dialect.CallName))
 		if f < 0 || id == nil || len(name) == 0 {
-			r.fail(r.doc.Path(at), "This model takes calls of functions only, each with an id and a function with "+
+			r.Fail(r.Doc.Path(at), "This model takes calls of functions only, each with an id and a function with "+
 				"a name.")
 			continue
 		}
@@ -43,7 +43,7 @@ func (r *request) toolCalls(m int32) {
 		r.callID(&r.calls[len(r.calls)-1])
 		r.b = append(append(r.b, `","name":"`...), name...)
 		r.b = append(r.b, `","input":`...)
-		r.input(r.c.Text(r.doc.Member(f, dialect.CallInput)))
+		r.b = dialect.AppendInput(r.b, r.Text(r.Doc.Member(f, dialect.CallInput)), &r.scratch)
 		r.cacheControl(r.callCache(m, at))
 		r.b = append(r.b, '}')
 	}
@@ -51,9 +51,9 @@ func (r *request) toolCalls(m int32) {
 
 // callCache is the message's mark for caching, for its last call.
 func (r *request) callCache(m, at int32) int32 {
-	if list := r.doc.Member(m, dialect.MessageToolCalls); r.doc.Fields[at].Next == r.doc.Fields[list].Next {
-		if content := r.doc.Member(m, dialect.MessageContent); content < 0 || r.doc.Fields[content].Kind == scan.Null {
-			return r.doc.Member(m, dialect.MessageCacheControl)
+	if list := r.Doc.Member(m, dialect.MessageToolCalls); r.Doc.Fields[at].Next == r.Doc.Fields[list].Next {
+		if content := r.Doc.Member(m, dialect.MessageContent); content < 0 || r.Doc.Fields[content].Kind == scan.Null {
+			return r.Doc.Member(m, dialect.MessageCacheControl)
 		}
 	}
 	return -1
@@ -77,7 +77,7 @@ const maxCallID = 128
 
 // result writes a tool message as a tool_result block of the call it answers.
 func (r *request) result(m int32) {
-	id := r.c.Text(r.doc.Member(m, dialect.MessageToolCallID))
+	id := r.Text(r.Doc.Member(m, dialect.MessageToolCallID))
 	var of *call
 	for i := len(r.calls) - 1; i >= r.waiting && of == nil; i-- {
 		if c := &r.calls[i]; !c.answered && c.id == string(id) {
@@ -86,7 +86,7 @@ func (r *request) result(m int32) {
 	}
 	others := r.open == "user" && r.others
 	if of == nil || others {
-		r.fail(r.doc.Path(m), "A tool message must follow the assistant message with its call, and each call has "+
+		r.Fail(r.Doc.Path(m), "A tool message must follow the assistant message with its call, and each call has "+
 			"one; nothing may come between them.")
 		return
 	}
@@ -96,26 +96,26 @@ func (r *request) result(m int32) {
 	r.b = append(r.b, `{"type":"tool_result","tool_use_id":"`...)
 	r.callID(of)
 	r.b = append(r.b, '"')
-	cache := r.doc.Member(m, dialect.MessageCacheControl)
-	content := r.doc.Member(m, dialect.MessageContent)
-	if content >= 0 && r.doc.Fields[content].Kind == scan.String {
-		if raw := r.c.Raw(content); !dialect.IsBlank(raw) {
+	cache := r.Doc.Member(m, dialect.MessageCacheControl)
+	content := r.Doc.Member(m, dialect.MessageContent)
+	if content >= 0 && r.Doc.Fields[content].Kind == scan.String {
+		if raw := r.Raw(content); !dialect.IsBlank(raw) {
 			r.member("content", raw)
 		}
 		content = -1
 	}
 	r.inResult = 1
-	for p := content + 1; content >= 0 && p < r.doc.Fields[content].Next; p = r.doc.Fields[p].Next {
+	for p := content + 1; content >= 0 && p < r.Doc.Fields[content].Next; p = r.Doc.Fields[p].Next {
 		if mark := r.partCache(m, p); mark >= 0 {
 			cache = mark
 		}
-		switch string(r.c.Text(r.doc.Member(p, dialect.PartType))) {
+		switch string(r.Text(r.Doc.Member(p, dialect.PartType))) {
 		case "image_url":
 			r.attach(p, "image", -1)
 		case "file":
 			r.attach(p, "document", -1)
 		default:
-			if raw := r.c.Raw(r.doc.Member(p, dialect.PartText)); len(raw) > 2 && !dialect.IsBlank(raw) {
+			if raw := r.Raw(r.Doc.Member(p, dialect.PartText)); len(raw) > 2 && !dialect.IsBlank(raw) {
 				r.begin()
 				r.b = append(append(append(r.b, `{"type":"text","text":`...), raw...), '}')
 			}
@@ -134,7 +134,7 @@ func (r *request) result(m int32) {
 func (r *request) answered() {
 	for i := r.waiting; i < len(r.calls); i++ {
 		if !r.calls[i].answered {
-			r.fail("messages", "The call %.64s has no tool message with its result right after it.", r.calls[i].id)
+			r.Fail("messages", "The call %.64s has no tool message with its result right after it.", r.calls[i].id)
 		}
 	}
 }

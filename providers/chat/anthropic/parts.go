@@ -11,25 +11,27 @@ import (
 
 // content writes a message's content as blocks.
 func (r *request) content(m int32) {
-	content := r.doc.Member(m, dialect.MessageContent)
+	content := r.Doc.Member(m, dialect.MessageContent)
 	if content < 0 {
 		return
 	}
-	if r.doc.Fields[content].Kind == scan.String {
-		r.eachText(m, r.text)
+	if r.Doc.Fields[content].Kind == scan.String {
+		for p, raw := range r.Texts(m) {
+			r.text(raw, r.partCache(m, p))
+		}
 		return
 	}
-	if r.doc.Fields[content].Kind != scan.Array {
+	if r.Doc.Fields[content].Kind != scan.Array {
 		return
 	}
-	for p := content + 1; p < r.doc.Fields[content].Next; p = r.doc.Fields[p].Next {
-		switch string(r.c.Text(r.doc.Member(p, dialect.PartType))) {
+	for p := content + 1; p < r.Doc.Fields[content].Next; p = r.Doc.Fields[p].Next {
+		switch string(r.Text(r.Doc.Member(p, dialect.PartType))) {
 		case "text":
-			if raw := r.c.Raw(r.doc.Member(p, dialect.PartText)); len(raw) > 2 && !dialect.IsBlank(raw) {
+			if raw := r.Raw(r.Doc.Member(p, dialect.PartText)); len(raw) > 2 && !dialect.IsBlank(raw) {
 				r.text(raw, r.partCache(m, p))
 			}
 		case "refusal":
-			if raw := r.c.Raw(r.doc.Member(p, dialect.PartRefusal)); len(raw) > 2 && raw[0] == '"' && !dialect.IsBlank(raw) {
+			if raw := r.Raw(r.Doc.Member(p, dialect.PartRefusal)); len(raw) > 2 && raw[0] == '"' && !dialect.IsBlank(raw) {
 				r.text(raw, r.partCache(m, p))
 			}
 		case "image_url":
@@ -37,7 +39,7 @@ func (r *request) content(m int32) {
 		case "file":
 			r.attach(p, "document", r.partCache(m, p))
 		default:
-			r.fail(r.doc.Path(p), "This model does not accept audio or video.")
+			r.Fail(r.Doc.Path(p), "This model does not accept audio or video.")
 		}
 	}
 }
@@ -59,15 +61,15 @@ func (r *request) begin() {
 // attach writes an image or document block from a data URL or a link. cache is its mark for
 // caching, -1: none.
 func (r *request) attach(part int32, kind string, cache int32) {
-	carrier := r.doc.Member(part, dialect.PartImage)
+	carrier := r.Doc.Member(part, dialect.PartImage)
 	if kind == "document" {
-		carrier = r.doc.Member(part, dialect.PartFile)
+		carrier = r.Doc.Member(part, dialect.PartFile)
 	}
 	if carrier < 0 {
 		return
 	}
 	// The URL or data is the first member of every carrier.
-	link := r.c.Text(r.doc.Member(carrier, dialect.LinkURL))
+	link := r.Text(r.Doc.Member(carrier, dialect.LinkURL))
 	if !plain(link) {
 		// Some encoders write \/ for the slashes of a URL and of base64.
 		r.scratch = jsontext.AppendUnescaped(r.scratch[:0], link)
@@ -75,7 +77,7 @@ func (r *request) attach(part int32, kind string, cache int32) {
 	}
 	media, data, ok := dialect.DataURL(link)
 	if !ok && bytes.HasPrefix(link, []byte("data:")) {
-		r.fail(r.doc.Path(carrier), "A data URL must be base64.")
+		r.Fail(r.Doc.Path(carrier), "A data URL must be base64.")
 		return
 	}
 	if ok && kind == "document" && !bytes.Equal(media, []byte("application/pdf")) {
@@ -84,15 +86,15 @@ func (r *request) attach(part int32, kind string, cache int32) {
 	}
 	if ok && kind == "image" {
 		if media = imageType(media); media == nil {
-			r.fail(r.doc.Path(carrier),
+			r.Fail(r.Doc.Path(carrier),
 				"This model takes images of type image/jpeg, image/png, image/gif and image/webp only.")
 		}
 	}
 	if ok && !dialect.IsBase64(data) {
-		r.fail(r.doc.Path(carrier), "The data of the data URL is not base64.")
+		r.Fail(r.Doc.Path(carrier), "The data of the data URL is not base64.")
 	}
 	if !ok && !bytes.HasPrefix(link, []byte("https://")) && !bytes.HasPrefix(link, []byte("http://")) {
-		r.fail(r.doc.Path(carrier), "This model takes data URLs and links that begin with https:// only.")
+		r.Fail(r.Doc.Path(carrier), "This model takes data URLs and links that begin with https:// only.")
 	}
 	r.begin()
 	r.b = append(append(append(r.b, `{"type":"`...), kind...), `","source":{"type":`...)
@@ -112,12 +114,12 @@ func (r *request) attach(part int32, kind string, cache int32) {
 // document writes a file of plain text, which goes as text.
 func (r *request) document(part, carrier, cache int32, media, data []byte) {
 	if !bytes.HasPrefix(media, []byte("text/")) && !bytes.Equal(media, []byte("application/json")) {
-		r.fail(r.doc.Path(carrier), "This model takes files of type application/pdf and text only.")
+		r.Fail(r.Doc.Path(carrier), "This model takes files of type application/pdf and text only.")
 		return
 	}
 	text, err := base64.StdEncoding.AppendDecode(nil, data)
 	if err != nil || len(text) == 0 {
-		r.fail(r.doc.Path(carrier), "The file's data is not base64 of some text.")
+		r.Fail(r.Doc.Path(carrier), "The file's data is not base64 of some text.")
 		return
 	}
 	r.begin()
@@ -133,15 +135,15 @@ func (r *request) title(carrier int32, kind string) {
 	if kind != "document" {
 		return
 	}
-	if name := r.c.Raw(r.doc.Member(carrier, dialect.FileName)); len(name) > 2 {
+	if name := r.Raw(r.Doc.Member(carrier, dialect.FileName)); len(name) > 2 {
 		r.member("title", name)
 	}
 }
 
 // cites has the model cite from a document where the client says so.
 func (r *request) cites(part int32, kind string) {
-	i := r.doc.Member(part, dialect.PartCitations)
-	if kind == "document" && i >= 0 && r.c.True(r.doc.Member(i, dialect.CitationsEnabled)) {
+	i := r.Doc.Member(part, dialect.PartCitations)
+	if kind == "document" && i >= 0 && r.True(r.Doc.Member(i, dialect.CitationsEnabled)) {
 		r.b = append(r.b, `,"citations":{"enabled":true}`...)
 	}
 }

@@ -3,8 +3,6 @@ package anthropic
 import (
 	"bytes"
 	"cmp"
-	"fmt"
-	"slices"
 	"strconv"
 
 	"farebox/providers/chat/dialect"
@@ -29,12 +27,11 @@ const (
 // the answer (n, logprobs) is refused, and so is any member that the
 // model's generation would refuse, in our words and naming the member.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	w := &request{c: c, s: s, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking),
-		drops: t.Upstream.Drops}
+	w := &request{RequestReader: dialect.NewRequestReader(c, t), s: s, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking)}
 	w.write(t)
 	s.Buf = w.b
-	if w.err != nil {
-		return w.err
+	if w.Err != nil {
+		return w.Err
 	}
 	if err := s.Reread(w.b, messages.Shape); err != nil {
 		return err
@@ -48,15 +45,11 @@ func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *
 
 // request is one body being written.
 type request struct {
-	c    *dialect.Chat
-	s    *dialect.Scratch
-	doc  *scan.Document
-	body []byte
-	b    []byte
-	err  error
+	dialect.RequestReader
+	s *dialect.Scratch
+	b []byte
 
 	model generation
-	drops []int // ids of members that the operator does not send
 	// Thinking of this request (thinking.go).
 	think  bool
 	forced bool // tool_choice demands a call
@@ -90,7 +83,7 @@ func (r *request) write(t *dialect.Target) {
 	r.b = append(r.b, t.Quoted...)
 	r.b = append(r.b, `,"max_tokens":`...)
 	r.b = strconv.AppendInt(r.b, r.maxTokens(), 10)
-	if r.c.Stream {
+	if r.Stream {
 		r.b = append(r.b, `,"stream":true`...)
 	}
 	r.refuse()
@@ -102,21 +95,12 @@ func (r *request) write(t *dialect.Target) {
 	r.stop()
 	r.output()
 	r.metadata()
-	r.cacheControl(r.top(dialect.ChatCacheControl))
+	r.cacheControl(r.Top(dialect.ChatCacheControl))
 	r.b = append(r.b, '}')
 	if r.cached > maxCached {
-		r.fail("messages", "At most %d parts, messages and tools together may have cache_control; the request has %d.",
+		r.Fail("messages", "At most %d parts, messages and tools together may have cache_control; the request has %d.",
 			maxCached, r.cached)
 	}
-}
-
-// top is the top member with that id; -1 if absent or if the operator
-// drops it.
-func (r *request) top(id int) int32 {
-	if slices.Contains(r.drops, id) {
-		return -1
-	}
-	return r.doc.TopIndex(id)
 }
 
 // maxCached is how many marks for caching a request of this dialect may have.
@@ -126,27 +110,27 @@ const maxCached = 4
 // for.
 func (r *request) refuse() {
 	const no = "is not available for this model; leave it out."
-	if r.c.Choices > 1 {
-		r.fail("n", "More than one choice (n) "+no)
+	if r.Choices > 1 {
+		r.Fail("n", "More than one choice (n) "+no)
 	}
-	if r.c.True(r.top(dialect.ChatLogprobs)) {
-		r.fail("logprobs", "logprobs "+no)
+	if r.True(r.Top(dialect.ChatLogprobs)) {
+		r.Fail("logprobs", "logprobs "+no)
 	}
-	if raw := r.number(dialect.ChatTopLogprobs); raw != nil && string(raw) != "0" {
-		r.fail("top_logprobs", "top_logprobs "+no)
+	if raw := r.Number(dialect.ChatTopLogprobs); raw != nil && string(raw) != "0" {
+		r.Fail("top_logprobs", "top_logprobs "+no)
 	}
-	if i := r.top(dialect.ChatResponseFormat); i >= 0 {
-		switch kind := string(r.c.Text(r.doc.Member(i, dialect.FormatType))); {
+	if i := r.Top(dialect.ChatResponseFormat); i >= 0 {
+		switch kind := string(r.Text(r.Doc.Member(i, dialect.FormatType))); {
 		case kind == "json_schema" && r.model.noSchema:
-			r.fail("response_format", "response_format json_schema "+no)
+			r.Fail("response_format", "response_format json_schema "+no)
 		case kind == "json_object":
 			r.wantsJSON = true
-			r.c.LeftOut.Add("response_format")
+			r.LeftOut.Add("response_format")
 		}
 	}
 }
 
-func (r *request) maxTokens() int64 { return cmp.Or(r.c.CompletionCap(), usualMaxTokens) }
+func (r *request) maxTokens() int64 { return cmp.Or(r.CompletionCap(), usualMaxTokens) }
 
 // sampling copies the parameters that the model takes. Values that say nothing (1, and 0 for
 // top_k) are left out where they would be refused.
@@ -176,7 +160,7 @@ func (r *request) sampling() {
 			raw  []byte
 		}{{"temperature", temperature}, {"top_p", topP}, {"top_k", topK}} {
 			if m.raw != nil {
-				r.fail(m.name, "%s %s", m.name, fixed)
+				r.Fail(m.name, "%s %s", m.name, fixed)
 			}
 		}
 	}
@@ -187,7 +171,7 @@ func (r *request) sampling() {
 		case t == 1:
 			temperature = nil
 		default:
-			r.fail("top_p", "top_p and temperature cannot be combined for this model; leave one of the two out.")
+			r.Fail("top_p", "top_p and temperature cannot be combined for this model; leave one of the two out.")
 		}
 	}
 	r.member("temperature", temperature)
@@ -197,7 +181,7 @@ func (r *request) sampling() {
 
 // decimal is a top member that is a number, as written and as a value.
 func (r *request) decimal(id int) (raw []byte, value float64) {
-	if raw = r.number(id); raw == nil {
+	if raw = r.Number(id); raw == nil {
 		return nil, 0
 	}
 	value, err := strconv.ParseFloat(string(raw), 64)
@@ -205,14 +189,6 @@ func (r *request) decimal(id int) (raw []byte, value float64) {
 		return nil, 0
 	}
 	return raw, value
-}
-
-func (r *request) number(id int) []byte {
-	i := r.top(id)
-	if i < 0 || r.doc.Fields[i].Kind != scan.Number {
-		return nil
-	}
-	return r.c.Raw(i)
 }
 
 // member appends a member of the top object; nil leaves it out.
@@ -225,73 +201,33 @@ func (r *request) member(name string, raw []byte) {
 
 // stop copies stop sequences. The dialect takes none of white space alone.
 func (r *request) stop() {
-	i := r.top(dialect.ChatStop)
-	if i < 0 {
-		return
-	}
-	raw, list := r.c.Raw(i), r.doc.Fields[i].Kind == scan.Array
-	if !list && r.doc.Fields[i].Kind != scan.String || list && r.doc.Fields[i].Len == 0 {
-		return
-	}
-	r.b = append(r.b, `,"stop_sequences":[`...)
-	if list {
-		for one := range jsontext.Elements(raw) {
-			r.stopSequence(one)
+	n := 0
+	for raw := range r.Stops() {
+		if n++; n == 1 {
+			r.b = append(r.b, `,"stop_sequences":[`...)
 		}
-	} else {
-		r.stopSequence(raw)
+		if len(raw) < 2 || raw[0] != '"' || dialect.IsBlank(raw) {
+			r.Fail("stop", "stop: this model does not accept stop sequences of white space only.")
+		}
+		r.b = append(jsontext.Comma(r.b), raw...)
 	}
-	r.b = append(r.b, ']')
-}
-
-func (r *request) stopSequence(raw []byte) {
-	if len(raw) < 2 || raw[0] != '"' || dialect.IsBlank(raw) {
-		r.fail("stop", "stop: this model does not accept stop sequences of white space only.")
+	if n > 0 {
+		r.b = append(r.b, ']')
 	}
-	r.b = append(jsontext.Comma(r.b), raw...)
-}
-
-// schema is the JSON schema of response_format. Some clients put it under
-// json_schema itself (addendum, D7).
-func (r *request) schema() []byte {
-	i := r.top(dialect.ChatResponseFormat)
-	if i < 0 || string(r.c.Text(r.doc.Member(i, dialect.FormatType))) != "json_schema" {
-		return nil
-	}
-	holder := r.doc.Member(i, dialect.FormatSchema)
-	if holder < 0 || r.doc.Fields[holder].Kind != scan.Object {
-		return nil
-	}
-	if at := r.doc.Member(holder, dialect.SchemaSchema); at >= 0 && r.doc.Fields[at].Kind == scan.Object {
-		return r.c.Raw(at)
-	}
-	return r.c.Raw(holder)
 }
 
 // tools copies function tools.
 func (r *request) tools() {
-	i := r.top(dialect.ChatTools)
-	if i < 0 || r.doc.Fields[i].Kind != scan.Array {
-		return
-	}
 	n := 0
-	for at := i + 1; at < r.doc.Fields[i].Next; at = r.doc.Fields[at].Next {
-		f := r.doc.Member(at, dialect.ToolTarget)
-		name := r.c.Text(r.doc.Member(f, dialect.FunctionName))
-		if f < 0 || name == nil {
-			r.fail(r.doc.Path(at), "This model takes tools of type function only.")
-			continue
-		}
-		if !dialect.IsToken(name, maxToolName) {
-			r.fail(r.doc.Path(at)+".function.name",
+	for at, f := range r.Tools() {
+		if !dialect.IsToken(r.Text(r.Doc.Member(f, dialect.FunctionName)), maxToolName) {
+			r.Fail(r.PathOf(at)+".function.name",
 				"This model takes tool names of 1 to %d letters, digits, _ and - only.", maxToolName)
 		}
-		if n == 0 {
+		if n++; n == 1 {
 			r.b = append(r.b, `,"tools":[`...)
-		} else {
-			r.b = append(r.b, ',')
 		}
-		n++
+		r.b = jsontext.Comma(r.b)
 		r.tool(at, f)
 	}
 	if n > 0 {
@@ -304,13 +240,13 @@ const maxToolName = 128
 
 func (r *request) tool(at, f int32) {
 	r.b = append(r.b, `{"name":`...)
-	r.b = append(r.b, r.c.Raw(r.doc.Member(f, dialect.FunctionName))...)
-	r.member("description", r.c.Raw(r.doc.Member(f, dialect.FunctionDescription)))
+	r.b = append(r.b, r.Raw(r.Doc.Member(f, dialect.FunctionName))...)
+	r.member("description", r.Raw(r.Doc.Member(f, dialect.FunctionDescription)))
 	r.parameters(f)
-	if r.c.True(r.doc.Member(f, dialect.FunctionStrict)) {
+	if r.True(r.Doc.Member(f, dialect.FunctionStrict)) {
 		r.b = append(r.b, `,"strict":true`...)
 	}
-	r.cacheControl(r.doc.Member(at, dialect.ToolCache))
+	r.cacheControl(r.Doc.Member(at, dialect.ToolCache))
 	r.b = append(r.b, '}')
 }
 
@@ -318,19 +254,19 @@ var schemaShape = scan.NewShape(scan.Members(nil, "type")...)
 
 // parameters writes a function's schema, which must say that it is an object's.
 func (r *request) parameters(f int32) {
-	p := r.doc.Member(f, dialect.FunctionParameters)
-	if p < 0 || r.doc.Fields[p].Kind != scan.Object || r.doc.Fields[p].Len == 0 {
+	p := r.Doc.Member(f, dialect.FunctionParameters)
+	if p < 0 || r.Doc.Fields[p].Kind != scan.Object || r.Doc.Fields[p].Len == 0 {
 		r.b = append(r.b, `,"input_schema":{"type":"object","properties":{}}`...)
 		return
 	}
-	raw := r.c.Raw(p)
+	raw := r.Raw(p)
 	if r.s.Doc.Skim(raw, schemaShape) != nil {
-		r.fail(r.doc.Path(p), "This model takes function parameters with one type, spelled type.")
+		r.Fail(r.Doc.Path(p), "This model takes function parameters with one type, spelled type.")
 		return
 	}
 	if kind, ok := r.s.Doc.Top(0); ok {
 		if string(kind.Raw(raw)) != `"object"` {
-			r.fail(r.doc.Path(p), "This model takes function parameters of type object only.")
+			r.Fail(r.Doc.Path(p), "This model takes function parameters of type object only.")
 		}
 		r.member("input_schema", raw)
 		return
@@ -340,9 +276,15 @@ func (r *request) parameters(f int32) {
 }
 
 func (r *request) toolChoice() {
-	kind, name := r.chosen()
-	single := r.top(dialect.ChatParallelToolCalls)
-	one := single >= 0 && r.doc.Fields[single].Kind == scan.False
+	kind, name := r.ToolChoice()
+	switch kind {
+	case "required":
+		kind = "any"
+	case "function":
+		kind = "tool"
+	}
+	single := r.Top(dialect.ChatParallelToolCalls)
+	one := single >= 0 && r.Doc.Fields[single].Kind == scan.False
 	if kind == "" {
 		if !one {
 			return
@@ -350,7 +292,7 @@ func (r *request) toolChoice() {
 		kind = "auto"
 	}
 	if (kind == "any" || kind == "tool") && r.model.noForcedTool {
-		r.fail("tool_choice", "This model cannot be made to call a tool; use tool_choice auto.")
+		r.Fail("tool_choice", "This model cannot be made to call a tool; use tool_choice auto.")
 	}
 	r.forced = kind == "any" || kind == "tool"
 	r.b = append(append(append(r.b, `,"tool_choice":{"type":"`...), kind...), '"')
@@ -363,55 +305,21 @@ func (r *request) toolChoice() {
 	r.b = append(r.b, '}')
 }
 
-// chosen is the dialect's kind of tool choice, and the name of the one tool.
-func (r *request) chosen() (kind string, name []byte) {
-	i := r.top(dialect.ChatToolChoice)
-	if i < 0 {
-		return "", nil
-	}
-	text := r.c.Text(i)
-	if r.doc.Fields[i].Kind == scan.Object {
-		text = r.c.Text(r.doc.Member(i, dialect.ChoiceType))
-		if f := r.doc.Member(i, dialect.ChoiceTarget); f >= 0 {
-			if name := r.c.Raw(r.doc.Member(f, dialect.ChoiceName)); name != nil {
-				return "tool", name
-			}
-		}
-	}
-	switch string(text) {
-	case "auto", "none":
-		return string(text), nil
-	case "required":
-		return "any", nil
-	case "allowed_tools", "custom":
-		r.fail("tool_choice", "This model takes a tool_choice of none, auto, required or one function only.")
-	}
-	return "", nil
-}
-
 // maxUserID is the longest user_id with its quotes; longer ones are a hint that
 // is not worth a refusal.
 const maxUserID = 256
 
 func (r *request) metadata() {
-	i := r.top(dialect.ChatMetadata)
-	if i < 0 || r.doc.Fields[i].Kind != scan.Object {
+	i := r.Top(dialect.ChatMetadata)
+	if i < 0 || r.Doc.Fields[i].Kind != scan.Object {
 		return
 	}
-	raw := r.c.Raw(i)
+	raw := r.Raw(i)
 	for m := range jsontext.Members(raw, 1) {
 		if string(m.Key) == "user_id" && raw[m.From] == '"' && m.To-m.From <= maxUserID {
 			r.b = append(append(append(r.b, `,"metadata":{"user_id":`...), raw[m.From:m.To]...), '}')
 			return
 		}
-	}
-}
-
-// fail keeps the first reason why the request cannot be written. path is the
-// member in the way.
-func (r *request) fail(path, format string, args ...any) {
-	if r.err == nil {
-		r.err = &dialect.Unsupported{Path: path, Text: fmt.Sprintf(format, args...)}
 	}
 }
 

@@ -23,7 +23,7 @@ var budgets = map[string]int64{"minimal": 10, "low": 20, "medium": 50, "high": 8
 // reason writes thinking and decides the effort. The client's cap holds for
 // thoughts and answer together, as reasoning models count it everywhere.
 func (r *request) reason() {
-	effort := string(r.c.Effort())
+	effort := string(r.Effort())
 	switch {
 	case effort == "":
 		return
@@ -68,7 +68,7 @@ func (r *request) quiet() {
 
 // effort is the level to send; nil: none.
 func (r *request) effort() []byte {
-	asked := r.c.Effort()
+	asked := r.Effort()
 	if bytes.Equal(asked, []byte("none")) {
 		if r.model.quiet == quietLow {
 			return []byte(levels[0])
@@ -91,7 +91,8 @@ func (r *request) effort() []byte {
 
 // output is the effort and the answer's schema.
 func (r *request) output() {
-	effort, schema := r.effort(), r.schema()
+	effort := r.effort()
+	_, schema := r.Format()
 	if effort == nil && schema == nil {
 		return
 	}

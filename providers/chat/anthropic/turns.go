@@ -18,23 +18,25 @@ func (r *request) system() {
 		}
 	}
 	r.blocks = 0
-	if len(r.c.SystemPrompt) > 0 {
+	if len(r.SystemPrompt) > 0 {
 		open()
 		r.b = append(r.b, `{"type":"text","text":`...)
-		r.b = append(jsontext.AppendString(r.b, r.c.SystemPrompt), '}')
+		r.b = append(jsontext.AppendString(r.b, r.SystemPrompt), '}')
 		r.blocks++
 	}
 	r.alone = true
-	r.eachMessage(func(_ int32, role string) { r.alone = r.alone && (role == "system" || role == "developer") })
-	r.eachMessage(func(m int32, role string) {
+	for _, role := range r.Messages() {
+		r.alone = r.alone && (role == "system" || role == "developer")
+	}
+	for m, role := range r.Messages() {
 		if r.alone || role != "system" && role != "developer" {
-			return
+			continue
 		}
-		r.eachText(m, func(raw []byte, cache int32) {
+		for p, raw := range r.Texts(m) {
 			open()
-			r.text(raw, cache)
-		})
-	})
+			r.text(raw, r.partCache(m, p))
+		}
+	}
 	if r.wantsJSON {
 		open()
 		r.text([]byte(onlyJSON), -1)
@@ -47,52 +49,17 @@ func (r *request) system() {
 
 const onlyJSON = `"Answer with one JSON object and nothing else: no other text, and no code fence around it."`
 
-func (r *request) eachMessage(f func(m int32, role string)) {
-	list := r.doc.TopIndex(dialect.ChatMessages)
-	if list < 0 {
-		return
-	}
-	for m := list + 1; m < r.doc.Fields[list].Next; m = r.doc.Fields[m].Next {
-		if role := r.c.Text(r.doc.Member(m, dialect.MessageRole)); role != nil {
-			f(m, string(role))
-		}
-	}
-}
-
-// eachText calls f for the texts of a message, as JSON strings, with the mark
-// for caching that belongs to each (-1: none). Texts of white space alone, which
-// the dialect refuses, are left out.
-func (r *request) eachText(m int32, f func(raw []byte, cache int32)) {
-	content := r.doc.Member(m, dialect.MessageContent)
-	if content < 0 {
-		return
-	}
-	switch field := &r.doc.Fields[content]; field.Kind {
-	case scan.String:
-		if raw := r.c.Raw(content); !dialect.IsBlank(raw) {
-			f(raw, r.doc.Member(m, dialect.MessageCacheControl))
-		}
-	case scan.Array:
-		for p := content + 1; p < field.Next; p = r.doc.Fields[p].Next {
-			raw := r.c.Raw(r.doc.Member(p, dialect.PartText))
-			if raw == nil {
-				raw = r.c.Raw(r.doc.Member(p, dialect.PartRefusal))
-			}
-			if len(raw) > 2 && raw[0] == '"' && !dialect.IsBlank(raw) {
-				f(raw, r.partCache(m, p))
-			}
-		}
-	}
-}
-
 // partCache is the mark for caching of a part: its own, or the message's for
-// the last part.
+// the last part and for the whole content (-1); -1: it has none.
 func (r *request) partCache(m, p int32) int32 {
-	if own := r.doc.Member(p, dialect.PartCacheControl); own >= 0 {
+	if p < 0 {
+		return r.Doc.Member(m, dialect.MessageCacheControl)
+	}
+	if own := r.Doc.Member(p, dialect.PartCacheControl); own >= 0 {
 		return own
 	}
-	if content := r.doc.Member(m, dialect.MessageContent); r.doc.Fields[p].Next == r.doc.Fields[content].Next {
-		return r.doc.Member(m, dialect.MessageCacheControl)
+	if content := r.Doc.Member(m, dialect.MessageContent); r.Doc.Fields[p].Next == r.Doc.Fields[content].Next {
+		return r.Doc.Member(m, dialect.MessageCacheControl)
 	}
 	return -1
 }
@@ -101,7 +68,7 @@ func (r *request) partCache(m, p int32) int32 {
 // and answers of tools belong to the user's.
 func (r *request) messages() {
 	r.b = append(r.b, `,"messages":[`...)
-	r.eachMessage(func(m int32, role string) {
+	for m, role := range r.Messages() {
 		switch {
 		case role == "user", r.alone:
 			r.answered()
@@ -117,13 +84,13 @@ func (r *request) messages() {
 			r.turn("user")
 			r.result(m)
 		}
-	})
+	}
 	r.answered()
 	r.lastText()
 	r.endTurn()
 	r.b = append(r.b, ']')
 	if r.turns == 0 {
-		r.fail("messages", "The messages have no text but white space.")
+		r.Fail("messages", "The messages have no text but white space.")
 	}
 }
 
@@ -134,7 +101,7 @@ func (r *request) lastText() {
 		return
 	}
 	if r.model.noPrefill {
-		r.fail("messages", "For this model the last message must be the user's or a tool's.")
+		r.Fail("messages", "For this model the last message must be the user's or a tool's.")
 	}
 	end := r.textTo
 	for end > r.textFrom {
@@ -208,39 +175,23 @@ func (r *request) text(raw []byte, cache int32) {
 // cacheControl marks a block for caching. A longer life than the usual one
 // costs the operator double and the customer the same: it is not passed on.
 func (r *request) cacheControl(i int32) {
-	if i >= 0 && r.doc.Fields[i].Kind == scan.Object {
+	if i >= 0 && r.Doc.Fields[i].Kind == scan.Object {
 		r.cached++
 		r.b = append(r.b, `,"cache_control":{"type":"ephemeral"}`...)
-	}
-}
-
-// input writes a call's arguments, JSON inside a string, as the object itself.
-// Any other value is kept under the name arguments, so that nothing is lost.
-func (r *request) input(escaped []byte) {
-	r.scratch = jsontext.AppendUnescaped(r.scratch[:0], escaped)
-	text := bytes.TrimSpace(r.scratch)
-	switch {
-	case len(text) == 0:
-		r.b = append(r.b, "{}"...)
-	case text[0] == '{' && dialect.IsObject(text):
-		r.b = append(r.b, text...)
-	default:
-		r.b = append(r.b, `{"arguments":"`...)
-		r.b = append(append(r.b, escaped...), `"}`...)
 	}
 }
 
 // thinking gives the model its own thoughts back, which tool use over several
 // turns needs (addendum 5.2). They only count with their signature.
 func (r *request) thinking(m int32) {
-	signature := r.c.Raw(r.doc.Member(m, dialect.MessageThoughtSignature))
-	text := r.c.Raw(r.doc.Member(m, dialect.MessageReasoningContent))
-	details := r.doc.Member(m, dialect.MessageReasoningDetails)
-	if details < 0 || r.doc.Fields[details].Kind != scan.Array {
+	signature := r.Raw(r.Doc.Member(m, dialect.MessageThoughtSignature))
+	text := r.Raw(r.Doc.Member(m, dialect.MessageReasoningContent))
+	details := r.Doc.Member(m, dialect.MessageReasoningDetails)
+	if details < 0 || r.Doc.Fields[details].Kind != scan.Array {
 		r.thought(text, signature)
 		return
 	}
-	raw := r.c.Raw(details)
+	raw := r.Raw(details)
 	for one := range jsontext.Elements(raw) {
 		if one[0] == '{' {
 			r.detail(one, text, signature)

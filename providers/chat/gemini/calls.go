@@ -26,16 +26,16 @@ type call struct {
 
 // toolCalls writes an assistant's tool_calls as functionCall parts.
 func (r *request) toolCalls(m int32, k *keptThoughts) {
-	list := r.doc.Member(m, dialect.MessageToolCalls)
-	if list < 0 || r.doc.Fields[list].Kind != scan.Array {
+	list := r.Doc.Member(m, dialect.MessageToolCalls)
+	if list < 0 || r.Doc.Fields[list].Kind != scan.Array {
 		return
 	}
 	first := true
-	for at := list + 1; at < r.doc.Fields[list].Next; at = r.doc.Fields[at].Next {
-		f := r.doc.Member(at, dialect.CallTarget)
-		id, name := r.c.Raw(r.doc.Member(at, dialect.CallID)), r.c.Raw(r.doc.Member(f, dialect.CallName))
+	for at := list + 1; at < r.Doc.Fields[list].Next; at = r.Doc.Fields[at].Next {
+		f := r.Doc.Member(at, dialect.CallTarget)
+		id, name := r.Raw(r.Doc.Member(at, dialect.CallID)), r.Raw(r.Doc.Member(f, dialect.CallName))
 		if f < 0 || len(id) < 2 || id[0] != '"' || len(name) <= 2 || name[0] != '"' {
-			r.fail(r.at(at), "This model takes calls of functions only, each with an id and a function with "+
+			r.Fail(r.PathOf(at), "This model takes calls of functions only, each with an id and a function with "+
 				"a name.")
 			continue
 		}
@@ -50,7 +50,7 @@ func (r *request) toolCalls(m int32, k *keptThoughts) {
 		r.callID(id)
 		r.b = append(append(r.b, `"name":`...), name...)
 		r.b = append(r.b, `,"args":`...)
-		r.object(r.c.Text(r.doc.Member(f, dialect.CallInput)))
+		r.b = dialect.AppendInput(r.b, r.Text(r.Doc.Member(f, dialect.CallInput)), &r.scratch)
 		r.b = append(r.b, '}')
 		r.sign(signature)
 		r.b = append(r.b, '}')
@@ -63,29 +63,14 @@ func (r *request) callID(id []byte) {
 	}
 }
 
-// object writes a call's arguments, JSON inside a string, as the object itself.
-// Any other value is kept under the name arguments, so that nothing is lost.
-func (r *request) object(escaped []byte) {
-	r.scratch = jsontext.AppendUnescaped(r.scratch[:0], escaped)
-	text := bytes.TrimSpace(r.scratch)
-	switch {
-	case len(text) == 0:
-		r.b = append(r.b, "{}"...)
-	case text[0] == '{' && dialect.IsObject(text):
-		r.b = append(r.b, text...)
-	default:
-		r.b = append(append(append(r.b, `{"arguments":"`...), escaped...), `"}`...)
-	}
-}
-
 // result notes a tool message for the call that it answers.
 func (r *request) result(m int32) {
-	if c := r.unanswered(r.c.Raw(r.doc.Member(m, dialect.MessageToolCallID))); c != nil {
+	if c := r.unanswered(r.Raw(r.Doc.Member(m, dialect.MessageToolCallID))); c != nil {
 		c.answer = m
 		r.next++
 		return
 	}
-	r.fail(r.at(m), "A tool message must follow the assistant message with its call, and each call has one; "+
+	r.Fail(r.PathOf(m), "A tool message must follow the assistant message with its call, and each call has one; "+
 		"nothing may come between them.")
 }
 
@@ -139,16 +124,16 @@ func (r *request) results() {
 }
 
 func (r *request) missing(c *call) {
-	r.fail("messages", "The call %.64s has no tool message with its result right after it.", bytes.Trim(c.id, `"`))
+	r.Fail("messages", "The call %.64s has no tool message with its result right after it.", bytes.Trim(c.id, `"`))
 }
 
 // beside writes the pictures and files of a result behind it, in the same turn.
 func (r *request) beside(m int32) {
 	r.eachBeside(m, func(p int32) {
-		if i := r.doc.Member(p, dialect.PartImage); i >= 0 {
+		if i := r.Doc.Member(p, dialect.PartImage); i >= 0 {
 			r.attach(i, "image")
 		} else {
-			r.attach(r.doc.Member(p, dialect.PartFile), "file")
+			r.attach(r.Doc.Member(p, dialect.PartFile), "file")
 		}
 	})
 }
@@ -160,17 +145,17 @@ func (r *request) showsBeside(m int32) (shows bool) {
 
 // eachBeside calls f for the parts of a result that are not text.
 func (r *request) eachBeside(m int32, f func(p int32)) {
-	content := r.doc.Member(m, dialect.MessageContent)
-	if content < 0 || r.doc.Fields[content].Kind != scan.Array {
+	content := r.Doc.Member(m, dialect.MessageContent)
+	if content < 0 || r.Doc.Fields[content].Kind != scan.Array {
 		return
 	}
-	for p := content + 1; p < r.doc.Fields[content].Next; p = r.doc.Fields[p].Next {
-		switch string(r.c.Text(r.doc.Member(p, dialect.PartType))) {
+	for p := content + 1; p < r.Doc.Fields[content].Next; p = r.Doc.Fields[p].Next {
+		switch string(r.Text(r.Doc.Member(p, dialect.PartType))) {
 		case "text":
 		case "image_url", "file":
 			f(p)
 		default:
-			r.fail(r.at(p), "A tool message may have parts of text, images and files only.")
+			r.Fail(r.PathOf(p), "A tool message may have parts of text, images and files only.")
 		}
 	}
 }
@@ -178,25 +163,23 @@ func (r *request) eachBeside(m int32, f func(p int32)) {
 // response writes the output of a tool: an object as it is, a text as the output,
 // several texts as a list of them.
 func (r *request) response(m int32) {
-	n := 0
-	r.eachText(m, func([]byte) { n++ })
-	if n > 1 {
-		r.b = append(r.b, `{"output":[`...)
-		n = 0
-		r.eachText(m, func(raw []byte) {
-			if n++; n > 1 {
-				r.b = append(r.b, ',')
-			}
-			r.b = append(r.b, raw...)
-		})
-		r.b = append(r.b, "]}"...)
-		return
-	}
 	said := []byte(`""`)
 	if r.showsBeside(m) {
 		said = []byte(`"` + dialect.Beside + `"`)
 	}
-	r.eachText(m, func(raw []byte) { said = raw })
+	n := 0
+	for _, raw := range r.Texts(m) {
+		said = raw
+		n++
+	}
+	if n > 1 {
+		r.b = append(r.b, `{"output":[`...)
+		for _, raw := range r.Texts(m) {
+			r.b = append(jsontext.Comma(r.b), raw...)
+		}
+		r.b = append(r.b, "]}"...)
+		return
+	}
 	r.scratch = jsontext.AppendUnescaped(r.scratch[:0], said[1:len(said)-1])
 	text := bytes.TrimSpace(r.scratch)
 	switch {

@@ -13,33 +13,35 @@ import (
 
 // content writes a user's content as parts.
 func (r *request) content(m int32) {
-	content := r.doc.Member(m, dialect.MessageContent)
+	content := r.Doc.Member(m, dialect.MessageContent)
 	if content < 0 {
 		return
 	}
-	if r.doc.Fields[content].Kind == scan.String {
-		r.eachText(m, func(raw []byte) { r.text(raw, nil) })
+	if r.Doc.Fields[content].Kind == scan.String {
+		for _, raw := range r.Texts(m) {
+			r.text(raw, nil)
+		}
 		return
 	}
-	if r.doc.Fields[content].Kind != scan.Array {
+	if r.Doc.Fields[content].Kind != scan.Array {
 		return
 	}
-	for p := content + 1; p < r.doc.Fields[content].Next; p = r.doc.Fields[p].Next {
-		switch string(r.c.Text(r.doc.Member(p, dialect.PartType))) {
+	for p := content + 1; p < r.Doc.Fields[content].Next; p = r.Doc.Fields[p].Next {
+		switch string(r.Text(r.Doc.Member(p, dialect.PartType))) {
 		case "text", "refusal":
-			if raw := r.partText(p); raw != nil {
+			if raw := r.PartText(p); raw != nil {
 				r.text(raw, nil)
 			}
 		case "image_url":
-			r.attach(r.doc.Member(p, dialect.PartImage), "image")
+			r.attach(r.Doc.Member(p, dialect.PartImage), "image")
 		case "video_url":
-			r.attach(r.doc.Member(p, dialect.PartVideo), "video")
+			r.attach(r.Doc.Member(p, dialect.PartVideo), "video")
 		case "file":
-			r.attach(r.doc.Member(p, dialect.PartFile), "file")
+			r.attach(r.Doc.Member(p, dialect.PartFile), "file")
 		case "input_audio":
-			r.audio(r.doc.Member(p, dialect.PartAudio))
+			r.audio(r.Doc.Member(p, dialect.PartAudio))
 		default:
-			r.fail(r.at(p), "This model takes parts of text, images, audio, video and files only.")
+			r.Fail(r.PathOf(p), "This model takes parts of text, images, audio, video and files only.")
 		}
 	}
 }
@@ -50,28 +52,28 @@ func (r *request) attach(carrier int32, kind string) {
 		return
 	}
 	// The URL or data is the first member of every carrier.
-	link := r.c.Text(r.doc.Member(carrier, dialect.LinkURL))
+	link := r.Text(r.Doc.Member(carrier, dialect.LinkURL))
 	if bytes.IndexByte(link, '\\') >= 0 {
 		// Some encoders write \/ for the slashes of a URL and of base64.
 		r.scratch = jsontext.AppendUnescaped(r.scratch[:0], link)
 		link = r.scratch
 	}
-	at := func() string { return r.at(carrier) }
+	at := func() string { return r.PathOf(carrier) }
 	media, data, ok := dialect.DataURL(link)
 	switch {
 	case ok:
 		media, known := mediaType(kind, string(media))
 		if !known {
-			r.fail(at(), "%s", mediaTexts[kind])
+			r.Fail(at(), "%s", mediaTexts[kind])
 			return
 		}
 		if !dialect.IsBase64(data) {
-			r.fail(at(), "The data of the data URL is not base64.")
+			r.Fail(at(), "The data of the data URL is not base64.")
 			return
 		}
 		r.inline(media, data)
 	case bytes.HasPrefix(link, []byte("data:")):
-		r.fail(at(), "A data URL must be base64.")
+		r.Fail(at(), "A data URL must be base64.")
 	default:
 		r.link(at, string(link), kind)
 	}
@@ -89,12 +91,12 @@ func (r *request) inline(media string, data []byte) {
 func (r *request) link(at func() string, link, kind string) {
 	u, err := url.Parse(link)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
-		r.fail(at(), "This model takes data URLs and links that begin with https:// only.")
+		r.Fail(at(), "This model takes data URLs and links that begin with https:// only.")
 		return
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if under(host, "googleapis.com") || under(host, "google.com") || under(host, "googleusercontent.com") {
-		r.fail(at(), "This model follows no links to %s; send a data URL.", host)
+		r.Fail(at(), "This model follows no links to %s; send a data URL.", host)
 		return
 	}
 	media := ""
@@ -104,7 +106,7 @@ func (r *request) link(at func() string, link, kind string) {
 			media, known = mediaType(kind, media)
 		}
 		if !known {
-			r.fail(at(), "This model follows links only where the path ends in the kind of file, such as .png or .pdf; "+
+			r.Fail(at(), "This model follows links only where the path ends in the kind of file, such as .png or .pdf; "+
 				"send a data URL.")
 			return
 		}
@@ -126,21 +128,21 @@ func (r *request) audio(carrier int32) {
 	if carrier < 0 {
 		return
 	}
-	data := r.c.Text(r.doc.Member(carrier, dialect.AudioData))
+	data := r.Text(r.Doc.Member(carrier, dialect.AudioData))
 	if bytes.IndexByte(data, '\\') >= 0 {
 		r.scratch = jsontext.AppendUnescaped(r.scratch[:0], data)
 		data = r.scratch
 	}
 	format := "wav"
-	if text := r.c.Text(r.doc.Member(carrier, dialect.AudioKind)); text != nil {
+	if text := r.Text(r.Doc.Member(carrier, dialect.AudioKind)); text != nil {
 		format = string(text)
 	}
 	media, known := audioTypes[format]
 	switch {
 	case !known:
-		r.fail(r.at(carrier)+".format", "This model takes audio of format wav, mp3, aiff, aac, ogg, flac and m4a only.")
+		r.Fail(r.PathOf(carrier)+".format", "This model takes audio of format wav, mp3, aiff, aac, ogg, flac and m4a only.")
 	case !dialect.IsBase64(data):
-		r.fail(r.at(carrier)+".data", "The data is not base64.")
+		r.Fail(r.PathOf(carrier)+".data", "The data is not base64.")
 	default:
 		r.inline(media, data)
 	}

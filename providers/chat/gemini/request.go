@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -25,14 +23,13 @@ const (
 // dialect does not have are left out: min_p, repetition_penalty, metadata, marks
 // for caching. A member that a client would miss in the answer is refused, naming the member.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	w := &request{c: c, doc: c.Doc, body: c.Body, b: s.Buf[:0], model: generationOf(t.Name, t.Thinking),
-		drops: t.Upstream.Drops, last: -1}
+	w := &request{RequestReader: dialect.NewRequestReader(c, t), b: s.Buf[:0], model: generationOf(t.Name, t.Thinking), last: -1}
 	w.path(t.Name)
 	from := len(w.b)
 	w.write()
 	s.Buf = w.b
-	if w.err != nil {
-		return w.err
+	if w.Err != nil {
+		return w.Err
 	}
 	if err := s.Reread(w.b[from:], bodyShape); err != nil {
 		return err
@@ -46,15 +43,11 @@ func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *
 
 // request is one body being written.
 type request struct {
-	c    *dialect.Chat
-	doc  *scan.Document
-	body []byte
-	b    []byte
-	err  error
+	dialect.RequestReader
+	b []byte
 
 	model   generation
-	drops   []int // ids of members that the operator does not send
-	config  bool  // generationConfig is open
+	config  bool // generationConfig is open
 	scratch []byte
 
 	// Turns (turns.go).
@@ -87,7 +80,7 @@ func (r *request) path(name string) {
 			r.b = append(r.b, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
 		}
 	}
-	if r.c.Stream {
+	if r.Stream {
 		r.b = append(r.b, ":streamGenerateContent?alt=sse"...)
 	} else {
 		r.b = append(r.b, ":generateContent"...)
@@ -111,27 +104,18 @@ func (r *request) write() {
 	r.b = append(r.b, '}')
 }
 
-// top is the top member with that id; -1 if absent or if the operator
-// drops it.
-func (r *request) top(id int) int32 {
-	if slices.Contains(r.drops, id) {
-		return -1
-	}
-	return r.doc.TopIndex(id)
-}
-
 // refuse names members that change the answer and that this dialect has no word
 // for.
 func (r *request) refuse() {
 	const no = "is not available for this model; leave it out."
 	switch {
-	case r.c.Choices > 1 && r.model.oneCandidate:
-		r.fail("n", "More than one choice (n) "+no)
-	case r.c.Choices > maxChoices:
-		r.fail("n", "This model gives at most %d choices (n).", maxChoices)
+	case r.Choices > 1 && r.model.oneCandidate:
+		r.Fail("n", "More than one choice (n) "+no)
+	case r.Choices > maxChoices:
+		r.Fail("n", "This model gives at most %d choices (n).", maxChoices)
 	}
-	if i := r.top(dialect.ChatStopTokenIDs); i >= 0 && r.doc.Fields[i].Kind == scan.Array && r.doc.Fields[i].Len > 0 {
-		r.fail("stop_token_ids", "stop_token_ids "+no)
+	if i := r.Top(dialect.ChatStopTokenIDs); i >= 0 && r.Doc.Fields[i].Kind == scan.Array && r.Doc.Fields[i].Len > 0 {
+		r.Fail("stop_token_ids", "stop_token_ids "+no)
 	}
 }
 
@@ -147,13 +131,13 @@ func (r *request) setting(name string) {
 }
 
 func (r *request) generationConfig() {
-	if n := r.c.CompletionCap(); n > 0 {
+	if n := r.CompletionCap(); n > 0 {
 		r.setting("maxOutputTokens")
 		r.b = strconv.AppendInt(r.b, n, 10)
 	}
-	if r.c.Choices > 1 {
+	if r.Choices > 1 {
 		r.setting("candidateCount")
-		r.b = strconv.AppendInt(r.b, r.c.Choices, 10)
+		r.b = strconv.AppendInt(r.b, r.Choices, 10)
 	}
 	if !r.model.fixedSampling {
 		r.copied("temperature", dialect.ChatTemperature, "")
@@ -172,18 +156,9 @@ func (r *request) generationConfig() {
 	}
 }
 
-// number is the text of a top member that is a number; nil if it is not one.
-func (r *request) number(id int) []byte {
-	i := r.top(id)
-	if i < 0 || r.doc.Fields[i].Kind != scan.Number {
-		return nil
-	}
-	return r.c.Raw(i)
-}
-
 // copied copies a number, but for the one that says nothing.
 func (r *request) copied(name string, id int, nothing string) {
-	raw := r.number(id)
+	raw := r.Number(id)
 	if raw == nil || nothing != "" && isZero(raw) {
 		return
 	}
@@ -198,13 +173,13 @@ func isZero(raw []byte) bool {
 
 // seed folds a seed of more than the dialect's 31 bits: one seed stays one seed.
 func (r *request) seed() {
-	raw := r.number(dialect.ChatSeed)
+	raw := r.Number(dialect.ChatSeed)
 	if raw == nil {
 		return
 	}
 	v, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil {
-		r.fail("seed", "seed must be a whole number.")
+		r.Fail("seed", "seed must be a whole number.")
 		return
 	}
 	r.setting("seed")
@@ -212,36 +187,25 @@ func (r *request) seed() {
 }
 
 func (r *request) stop() {
-	i := r.top(dialect.ChatStop)
-	if i < 0 {
-		return
-	}
-	raw, list := r.c.Raw(i), r.doc.Fields[i].Kind == scan.Array
-	if !list && r.doc.Fields[i].Kind != scan.String || list && r.doc.Fields[i].Len == 0 {
-		return
-	}
-	r.setting("stopSequences")
-	r.b = append(r.b, '[')
-	if list {
-		for one := range jsontext.Elements(raw) {
-			r.stopSequence(one)
+	n := 0
+	for raw := range r.Stops() {
+		if n++; n == 1 {
+			r.setting("stopSequences")
+			r.b = append(r.b, '[')
 		}
-	} else {
-		r.stopSequence(raw)
+		if len(raw) <= 2 || raw[0] != '"' {
+			r.Fail("stop", "stop: this model takes texts of at least one character only.")
+		}
+		r.b = append(jsontext.Comma(r.b), raw...)
 	}
-	r.b = append(r.b, ']')
-}
-
-func (r *request) stopSequence(raw []byte) {
-	if len(raw) <= 2 || raw[0] != '"' {
-		r.fail("stop", "stop: this model takes texts of at least one character only.")
+	if n > 0 {
+		r.b = append(r.b, ']')
 	}
-	r.b = append(jsontext.Comma(r.b), raw...)
 }
 
 func (r *request) logprobs() {
-	top := r.number(dialect.ChatTopLogprobs)
-	asked := r.c.True(r.top(dialect.ChatLogprobs))
+	top := r.Number(dialect.ChatTopLogprobs)
+	asked := r.True(r.Top(dialect.ChatLogprobs))
 	if !asked && (top == nil || isZero(top)) {
 		return
 	}
@@ -249,63 +213,41 @@ func (r *request) logprobs() {
 	r.b = append(r.b, "true"...)
 	if top != nil && !isZero(top) {
 		if n, err := strconv.ParseUint(string(top), 10, 32); err != nil || n > maxLogprobs {
-			r.fail("top_logprobs", "top_logprobs must be a whole number of 0 to %d.", maxLogprobs)
+			r.Fail("top_logprobs", "top_logprobs must be a whole number of 0 to %d.", maxLogprobs)
 		}
 		r.setting("logprobs")
 		r.b = append(r.b, top...)
 	}
 }
 
-// format asks for JSON, and for a schema. Some clients put it under json_schema
-// itself (addendum, D7).
+// format asks for JSON, and for a schema.
 func (r *request) format() {
-	i := r.top(dialect.ChatResponseFormat)
-	if i < 0 {
-		return
-	}
-	kind := string(r.c.Text(r.doc.Member(i, dialect.FormatType)))
+	kind, schema := r.Format()
 	if kind != "json_schema" && kind != "json_object" {
 		return
 	}
 	r.setting("responseMimeType")
 	r.b = append(r.b, `"application/json"`...)
-	holder := r.doc.Member(i, dialect.FormatSchema)
-	if kind != "json_schema" || holder < 0 || r.doc.Fields[holder].Kind != scan.Object {
-		return
+	if schema != nil {
+		r.setting("responseJsonSchema")
+		r.b = append(r.b, schema...)
 	}
-	if at := r.doc.Member(holder, dialect.SchemaSchema); at >= 0 && r.doc.Fields[at].Kind == scan.Object {
-		holder = at
-	}
-	r.setting("responseJsonSchema")
-	r.b = append(r.b, r.c.Raw(holder)...)
 }
 
 // tools copies function tools.
 func (r *request) tools() {
-	i := r.top(dialect.ChatTools)
-	if i < 0 || r.doc.Fields[i].Kind != scan.Array {
-		return
-	}
 	n, strict := 0, false
-	for at := i + 1; at < r.doc.Fields[i].Next; at = r.doc.Fields[at].Next {
-		f := r.doc.Member(at, dialect.ToolTarget)
-		name := r.c.Text(r.doc.Member(f, dialect.FunctionName))
-		if f < 0 || name == nil {
-			r.fail(r.at(at), "This model takes tools of type function only.")
-			continue
-		}
-		if !toolName(name) {
-			r.fail(r.at(at)+".function.name", "This model takes tool names of 1 to %d letters, digits, and _ . : - "+
+	for at, f := range r.Tools() {
+		if !toolName(r.Text(r.Doc.Member(f, dialect.FunctionName))) {
+			r.Fail(r.PathOf(at)+".function.name", "This model takes tool names of 1 to %d letters, digits, and _ . : - "+
 				"only, of which the first is a letter or _.", maxToolName)
 		}
-		if n == 0 {
+		if n++; n == 1 {
 			r.b = append(r.b, `,"tools":[{"functionDeclarations":[`...)
-		} else {
-			r.b = append(r.b, ',')
 		}
-		n++
+		r.b = jsontext.Comma(r.b)
 		r.tool(f)
-		strict = strict || r.c.True(r.doc.Member(f, dialect.FunctionStrict))
+		strict = strict || r.True(r.Doc.Member(f, dialect.FunctionStrict))
 	}
 	if n > 0 {
 		r.b = append(r.b, "]}]"...)
@@ -325,13 +267,13 @@ func toolName(name []byte) bool {
 
 func (r *request) tool(f int32) {
 	r.b = append(r.b, `{"name":`...)
-	r.b = append(r.b, r.c.Raw(r.doc.Member(f, dialect.FunctionName))...)
-	if raw := r.c.Raw(r.doc.Member(f, dialect.FunctionDescription)); raw != nil {
+	r.b = append(r.b, r.Raw(r.Doc.Member(f, dialect.FunctionName))...)
+	if raw := r.Raw(r.Doc.Member(f, dialect.FunctionDescription)); raw != nil {
 		r.b = append(append(r.b, `,"description":`...), raw...)
 	}
-	if p := r.doc.Member(f, dialect.FunctionParameters); p >= 0 && r.doc.Fields[p].Kind == scan.Object &&
-		r.doc.Fields[p].Len > 0 {
-		r.b = append(append(r.b, `,"parametersJsonSchema":`...), r.c.Raw(p)...)
+	if p := r.Doc.Member(f, dialect.FunctionParameters); p >= 0 && r.Doc.Fields[p].Kind == scan.Object &&
+		r.Doc.Fields[p].Len > 0 {
+		r.b = append(append(r.b, `,"parametersJsonSchema":`...), r.Raw(p)...)
 	}
 	r.b = append(r.b, '}')
 }
@@ -339,61 +281,21 @@ func (r *request) tool(f int32) {
 // toolChoice decides the mode. Where the client leaves the choice to the model,
 // strict tools have their schemas enforced by a mode of their own.
 func (r *request) toolChoice(strict bool) {
-	mode, name := r.chosen()
+	kind, name := r.ToolChoice()
+	mode := "ANY"
 	switch {
-	case strict && (mode == "" || mode == "AUTO"):
+	case strict && (kind == "" || kind == "auto"):
 		mode = "VALIDATED"
-	case mode == "":
+	case kind == "":
 		return
+	case kind == "auto":
+		mode = "AUTO"
+	case kind == "none":
+		mode = "NONE"
 	}
 	r.b = append(append(append(r.b, `,"toolConfig":{"functionCallingConfig":{"mode":"`...), mode...), '"')
 	if name != nil {
 		r.b = append(append(append(r.b, `,"allowedFunctionNames":[`...), name...), ']')
 	}
 	r.b = append(r.b, "}}"...)
-}
-
-// chosen is the dialect's mode of tool choice, and the name of the one tool.
-func (r *request) chosen() (mode string, name []byte) {
-	i := r.top(dialect.ChatToolChoice)
-	if i < 0 {
-		return "", nil
-	}
-	text := r.c.Text(i)
-	if r.doc.Fields[i].Kind == scan.Object {
-		text = r.c.Text(r.doc.Member(i, dialect.ChoiceType))
-		if f := r.doc.Member(i, dialect.ChoiceTarget); f >= 0 {
-			if name := r.c.Raw(r.doc.Member(f, dialect.ChoiceName)); name != nil {
-				return "ANY", name
-			}
-		}
-	}
-	switch string(text) {
-	case "auto":
-		return "AUTO", nil
-	case "none":
-		return "NONE", nil
-	case "required":
-		return "ANY", nil
-	case "allowed_tools", "custom":
-		r.fail("tool_choice", "This model takes a tool_choice of none, auto, required or one function only.")
-	}
-	return "", nil
-}
-
-// at is the path of a member for fail. To find it takes as long as the list in
-// which it is, so that only the first one is looked for.
-func (r *request) at(i int32) string {
-	if r.err != nil {
-		return ""
-	}
-	return r.doc.Path(i)
-}
-
-// fail keeps the first reason why the request cannot be written. path is the
-// member in the way.
-func (r *request) fail(path, format string, args ...any) {
-	if r.err == nil {
-		r.err = &dialect.Unsupported{Path: path, Text: fmt.Sprintf(format, args...)}
-	}
 }

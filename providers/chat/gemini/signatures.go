@@ -64,8 +64,8 @@ func (k *keptThoughts) each(f func(e *entry)) {
 
 // keep reads the thoughts that a message kept.
 func (r *request) keep(m int32, k *keptThoughts) {
-	if i := r.doc.Member(m, dialect.MessageReasoningDetails); i >= 0 && r.doc.Fields[i].Kind == scan.Array {
-		k.details = r.c.Raw(i)
+	if i := r.Doc.Member(m, dialect.MessageReasoningDetails); i >= 0 && r.Doc.Fields[i].Kind == scan.Array {
+		k.details = r.Raw(i)
 	}
 	entries := 0
 	k.each(func(e *entry) {
@@ -86,7 +86,7 @@ func (r *request) keep(m int32, k *keptThoughts) {
 			}
 		}
 	})
-	own := r.c.Raw(r.doc.Member(m, dialect.MessageThoughtSignature))
+	own := r.Raw(r.Doc.Member(m, dialect.MessageThoughtSignature))
 	if entries > 0 || len(k.details) > 2 || len(own) <= 2 || own[0] != '"' {
 		return
 	}
@@ -98,19 +98,19 @@ func (r *request) keep(m int32, k *keptThoughts) {
 }
 
 func (r *request) hasCalls(m int32) bool {
-	list := r.doc.Member(m, dialect.MessageToolCalls)
-	return list >= 0 && r.doc.Fields[list].Kind == scan.Array && r.doc.Fields[list].Len > 0
+	list := r.Doc.Member(m, dialect.MessageToolCalls)
+	return list >= 0 && r.Doc.Fields[list].Kind == scan.Array && r.Doc.Fields[list].Len > 0
 }
 
 // callsOf are the ids of a message's calls, as JSON strings, without a signature yet.
 func (r *request) callsOf(m int32) map[string][]byte {
 	ids := map[string][]byte{}
-	list := r.doc.Member(m, dialect.MessageToolCalls)
-	if list < 0 || r.doc.Fields[list].Kind != scan.Array {
+	list := r.Doc.Member(m, dialect.MessageToolCalls)
+	if list < 0 || r.Doc.Fields[list].Kind != scan.Array {
 		return ids
 	}
-	for at := list + 1; at < r.doc.Fields[list].Next; at = r.doc.Fields[at].Next {
-		ids[string(r.c.Raw(r.doc.Member(at, dialect.CallID)))] = nil
+	for at := list + 1; at < r.Doc.Fields[list].Next; at = r.Doc.Fields[at].Next {
+		ids[string(r.Raw(r.Doc.Member(at, dialect.CallID)))] = nil
 	}
 	return ids
 }
@@ -145,7 +145,7 @@ func (r *request) thoughts(m int32, k *keptThoughts) {
 			signature = e.signature
 		}
 	})
-	if text := r.c.Raw(r.doc.Member(m, dialect.MessageReasoningContent)); !whole && len(text) > 2 && text[0] == '"' {
+	if text := r.Raw(r.Doc.Member(m, dialect.MessageReasoningContent)); !whole && len(text) > 2 && text[0] == '"' {
 		r.thought(text, signature)
 	}
 }

@@ -12,9 +12,9 @@ var budgets = map[string]int64{"minimal": 1024, "low": 1024, "medium": 8192, "hi
 // client chose an effort or the catalog says that the model reasons: until they
 // come, nothing comes.
 func (r *request) thinkingConfig() {
-	effort := string(r.c.Effort())
+	effort := string(r.Effort())
 	if r.model.thinking == thinksNever || effort == "" &&
-		(r.c.NoReasoning || r.c.Model == nil || !r.c.Model.Chat.Capabilities.Reasons()) {
+		(r.NoReasoning || r.Model == nil || !r.Model.Chat.Capabilities.Reasons()) {
 		return
 	}
 	r.setting("thinkingConfig")
@@ -67,7 +67,7 @@ func (r *request) budget(effort string) int64 {
 	if !known {
 		n = r.model.most
 	}
-	if most := r.c.CompletionCap(); most > 0 {
+	if most := r.CompletionCap(); most > 0 {
 		n = min(n, most*4/5)
 	}
 	return min(max(n, r.model.least), r.model.most)
