@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
@@ -11,9 +12,8 @@ import (
 
 // call is one tool call of the conversation.
 type call struct {
-	id       string // the client's
-	nth      int    // of the calls with that id
-	answered bool
+	id  []byte // the client's
+	nth int    // of the calls with that id
 }
 
 // toolCalls writes an assistant's tool_calls as tool_use blocks.
@@ -32,15 +32,15 @@ func (r *request) toolCalls(m int32) {
 		}
 		r.block()
 		r.bare = r.bare || !r.thoughtFirst
-		nth := 0
-		for i := range r.calls {
-			if r.calls[i].id == string(id) {
-				nth = r.calls[i].nth + 1
-			}
+		if r.seen == nil {
+			r.seen = map[string]int{}
 		}
-		r.calls = append(r.calls, call{id: string(id), nth: nth})
+		c := call{id: id, nth: r.seen[string(id)]}
+		r.seen[string(id)]++
+		r.calls = append(r.calls, c)
+		r.unanswered.Add(id)
 		r.b = append(r.b, `{"type":"tool_use","id":"`...)
-		r.callID(&r.calls[len(r.calls)-1])
+		r.callID(c)
 		r.b = append(append(r.b, `","name":"`...), name...)
 		r.b = append(r.b, `","input":`...)
 		r.b = dialect.AppendInput(r.b, r.Text(r.Doc.Member(f, dialect.CallInput)), &r.scratch)
@@ -63,12 +63,12 @@ func (r *request) callCache(m, at int32) int32 {
 // have characters that it does not take, and come again in every turn where it
 // wants each once; those are replaced by one that follows from the client's,
 // so that a conversation goes out alike each time and stays in the cache.
-func (r *request) callID(c *call) {
-	if c.nth == 0 && dialect.IsToken([]byte(c.id), maxCallID) {
+func (r *request) callID(c call) {
+	if c.nth == 0 && dialect.IsToken(c.id, maxCallID) {
 		r.b = append(r.b, c.id...)
 		return
 	}
-	sum := sha256.Sum256(append([]byte(c.id), strconv.Itoa(c.nth)...))
+	sum := sha256.Sum256(strconv.AppendInt(bytes.Clone(c.id), int64(c.nth), 10))
 	r.b = append(r.b, "call_"...)
 	r.b = hex.AppendEncode(r.b, sum[:12])
 }
@@ -77,24 +77,19 @@ const maxCallID = 128
 
 // result writes a tool message as a tool_result block of the call it answers.
 func (r *request) result(m int32) {
-	id := r.Text(r.Doc.Member(m, dialect.MessageToolCallID))
-	var of *call
-	for i := len(r.calls) - 1; i >= r.waiting && of == nil; i-- {
-		if c := &r.calls[i]; !c.answered && c.id == string(id) {
-			of = c
-		}
+	nth := -1
+	if r.open != "user" || !r.others {
+		nth = r.unanswered.Answer(r.Text(r.Doc.Member(m, dialect.MessageToolCallID)))
 	}
-	others := r.open == "user" && r.others
-	if of == nil || others {
+	if nth < 0 {
 		r.Fail(r.Doc.Path(m), "A tool message must follow the assistant message with its call, and each call has "+
 			"one; nothing may come between them.")
 		return
 	}
-	of.answered = true
 	r.block()
 	r.others = false
 	r.b = append(r.b, `{"type":"tool_result","tool_use_id":"`...)
-	r.callID(of)
+	r.callID(r.calls[nth])
 	r.b = append(r.b, '"')
 	cache := r.Doc.Member(m, dialect.MessageCacheControl)
 	content := r.Doc.Member(m, dialect.MessageContent)
@@ -132,9 +127,7 @@ func (r *request) result(m int32) {
 // answered checks, before a turn that is not a tool's, that all calls of the last
 // assistant turn have their results.
 func (r *request) answered() {
-	for i := r.waiting; i < len(r.calls); i++ {
-		if !r.calls[i].answered {
-			r.Fail("messages", "The call %.64s has no tool message with its result right after it.", r.calls[i].id)
-		}
+	if i := r.unanswered.Open(); i >= 0 {
+		r.Fail("messages", "The call %.64s has no tool message with its result right after it.", r.calls[i].id)
 	}
 }

@@ -66,11 +66,12 @@ type request struct {
 	last    string // role of the last turn
 	scratch []byte
 
-	alone    bool   // there are no messages but system prompts: they are the user's turn
-	calls    []call // of the whole conversation
-	waiting  int    // calls[waiting:] are those of the last assistant turn
-	bare     bool   // the last assistant turn has calls and no thoughts before them
-	inResult int    // 0: no result of a tool is being written; else 1 and its blocks so far
+	alone      bool           // there are no messages but system prompts: they are the user's turn
+	calls      []call         // of the last assistant turn
+	seen       map[string]int // calls of the whole conversation by their ids
+	unanswered dialect.OpenCalls
+	bare       bool // the last assistant turn has calls and no thoughts before them
+	inResult   int  // 0: no result of a tool is being written; else 1 and its blocks so far
 	// thoughtFirst says that the last assistant turn begins with a thought, others
 	// that the open turn has blocks that are not results.
 	thoughtFirst, others bool

@@ -144,7 +144,8 @@ func (r *request) block() {
 		r.turns++
 		r.open, r.last = r.role, r.role
 		if r.role == "assistant" {
-			r.bare, r.thoughtFirst, r.waiting = false, false, len(r.calls)
+			r.bare, r.thoughtFirst, r.calls = false, false, r.calls[:0]
+			r.unanswered.Clear()
 		}
 	}
 	if r.blocks > 0 {

@@ -18,7 +18,7 @@ func wantsOne(c *dialect.Chat) bool {
 	return i >= 0 && c.Doc.Fields[i].Kind == scan.False
 }
 
-// call is one tool call of the conversation, in JSON strings of the client's.
+// call is one tool call of the last assistant turn, in JSON strings of the client's.
 type call struct {
 	id, name []byte
 	answer   int32 // the tool message with its result; -1: none yet
@@ -40,6 +40,7 @@ func (r *request) toolCalls(m int32, k *keptThoughts) {
 			continue
 		}
 		r.calls = append(r.calls, call{id: id, name: name, answer: -1})
+		r.unanswered.Add(id)
 		signature := k.of(id, first)
 		if signature == nil && first && r.model.signs && m > r.last {
 			signature = []byte(noSignature)
@@ -65,47 +66,24 @@ func (r *request) callID(id []byte) {
 
 // result notes a tool message for the call that it answers.
 func (r *request) result(m int32) {
-	if c := r.unanswered(r.Raw(r.Doc.Member(m, dialect.MessageToolCallID))); c != nil {
-		c.answer = m
-		r.next++
+	if i := r.unanswered.Answer(r.Raw(r.Doc.Member(m, dialect.MessageToolCallID))); i >= 0 {
+		r.calls[i].answer = m
 		return
 	}
 	r.Fail(r.PathOf(m), "A tool message must follow the assistant message with its call, and each call has one; "+
 		"nothing may come between them.")
 }
 
-// unanswered finds the first call of the last assistant turn with that id that has
-// no result yet; nil if absent. Results usually come in the order of the calls;
-// in any other they may be as many as a body has room for.
-func (r *request) unanswered(id []byte) *call {
-	if r.byID == nil {
-		if i := r.waiting + r.next; i < len(r.calls) && bytes.Equal(r.calls[i].id, id) {
-			return &r.calls[i]
-		}
-		r.byID = map[string][]int32{}
-		for i := r.waiting + r.next; i < len(r.calls); i++ {
-			r.byID[string(r.calls[i].id)] = append(r.byID[string(r.calls[i].id)], int32(i))
-		}
-	}
-	list := r.byID[string(id)]
-	if len(list) == 0 {
-		return nil
-	}
-	r.byID[string(id)] = list[1:]
-	return &r.calls[list[0]]
-}
-
 // results writes, before a turn that is not a tool's, the results of all calls of the
 // last assistant turn: as many as there were calls, in their order.
 func (r *request) results() {
-	calls := r.calls[r.waiting:]
-	if len(calls) == 0 {
+	if len(r.calls) == 0 {
 		return
 	}
 	r.endTurn()
 	r.role = "user"
-	for i := range calls {
-		c := &calls[i]
+	for i := range r.calls {
+		c := &r.calls[i]
 		if c.answer < 0 {
 			r.missing(c)
 			break
@@ -120,7 +98,8 @@ func (r *request) results() {
 		r.beside(c.answer)
 	}
 	r.endTurn()
-	r.waiting, r.next, r.byID = len(r.calls), 0, nil
+	r.calls = r.calls[:0]
+	r.unanswered.Clear()
 }
 
 func (r *request) missing(c *call) {

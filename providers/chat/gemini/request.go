@@ -51,18 +51,14 @@ type request struct {
 	scratch []byte
 
 	// Turns (turns.go).
-	role    string // of the parts to come
-	open    string // role of the open turn, empty: none is open
-	parts   int    // in the open turn
-	turns   int
-	alone   bool  // there are no messages but system prompts: they are the user's turn
-	last    int32 // the last message of a user that says something; -1: none
-	calls   []call
-	waiting int // calls[waiting:] are those of the last assistant turn
-	next    int // how many of them have a result, in their order
-	// byID are the unanswered calls of that turn by their ids, in their order; it is
-	// made when a result comes out of order.
-	byID map[string][]int32
+	role       string // of the parts to come
+	open       string // role of the open turn, empty: none is open
+	parts      int    // in the open turn
+	turns      int
+	alone      bool   // there are no messages but system prompts: they are the user's turn
+	last       int32  // the last message of a user that says something; -1: none
+	calls      []call // of the last assistant turn
+	unanswered dialect.OpenCalls
 }
 
 // path is /models/NAME:METHOD; names with a collection of their own, such as
