@@ -49,8 +49,11 @@ type Form struct {
 	upstreamID []byte
 	problems   []dialect.Unsupported
 
-	table      []tool  // those that the client carries out
-	names      []byte  // of theirs
+	table      []tool             // those that the client carries out
+	names      []byte             // of theirs
+	byName     map[string][]int32 // tools by nameKey; nil: there are few
+	byFlat     map[string]int32
+	key        []byte
 	wrote      []int32 // where the tools of the chat body are declared
 	left       dialect.LeftOut
 	searchless bool

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"iter"
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/jsontext"
@@ -46,6 +47,7 @@ const (
 // the client has found since.
 func (f *Form) declare() {
 	f.table, f.names, f.left = f.table[:0], f.names[:0], dialect.LeftOut{}
+	f.byName, f.byFlat = nil, nil
 	list := f.doc.TopIndex(TopTools)
 	f.declareAll(list, nil)
 	input := f.doc.TopIndex(TopInput)
@@ -127,19 +129,78 @@ func (f *Form) plainName(text []byte) []byte {
 // addTool gives a tool a function's name that no other has. A tool that is declared twice
 // is one.
 func (f *Form) addTool(kind toolKind, at int32, space, name []byte) {
-	for i := range f.table {
-		if t := &f.table[i]; t.kind == kind && bytes.Equal(t.space, space) && bytes.Equal(t.name, name) {
-			return
-		}
+	if t := f.toolNamed(kind, space, name); t != nil && t.kind == kind {
+		return
 	}
 	flat := f.flatName(kind, space, name, false)
-	for i := range f.table {
-		if bytes.Equal(f.table[i].flat, flat) {
-			flat = f.flatName(kind, space, name, true)
-			break
-		}
+	if f.toolFlat(flat) != nil {
+		flat = f.flatName(kind, space, name, true)
 	}
 	f.table = append(f.table, tool{kind, at, space, name, flat})
+	switch n := len(f.table); {
+	case n == indexedTools:
+		f.byName, f.byFlat = map[string][]int32{}, map[string]int32{}
+		for i := range f.table {
+			f.index(i)
+		}
+	case n > indexedTools:
+		f.index(n - 1)
+	}
+}
+
+// indexedTools is how many tools are found by maps; fewer are searched one by one.
+const indexedTools = 32
+
+// index adds a tool to the maps. Of tools with one flat name the first one is found.
+func (f *Form) index(i int) {
+	t := &f.table[i]
+	key := f.nameKey(t.space, t.name)
+	f.byName[string(key)] = append(f.byName[string(key)], int32(i))
+	if _, taken := f.byFlat[string(t.flat)]; !taken {
+		f.byFlat[string(t.flat)] = int32(i)
+	}
+}
+
+// nameKey is the key of a tool in byName. Names with a zero byte may share one.
+func (f *Form) nameKey(space, name []byte) []byte {
+	f.key = append(append(append(f.key[:0], space...), 0), name...)
+	return f.key
+}
+
+// toolsNamed are the tools of a client's name, of any kind.
+func (f *Form) toolsNamed(space, name []byte) iter.Seq[*tool] {
+	return func(yield func(*tool) bool) {
+		match := func(t *tool) bool { return bytes.Equal(t.space, space) && bytes.Equal(t.name, name) }
+		if f.byName == nil {
+			for i := range f.table {
+				if match(&f.table[i]) && !yield(&f.table[i]) {
+					return
+				}
+			}
+			return
+		}
+		for _, i := range f.byName[string(f.nameKey(space, name))] {
+			if match(&f.table[i]) && !yield(&f.table[i]) {
+				return
+			}
+		}
+	}
+}
+
+// toolFlat is the first tool that a function represents; nil: there is no such function.
+func (f *Form) toolFlat(flat []byte) *tool {
+	if f.byFlat != nil {
+		if i, found := f.byFlat[string(flat)]; found {
+			return &f.table[i]
+		}
+		return nil
+	}
+	for i := range f.table {
+		if bytes.Equal(f.table[i].flat, flat) {
+			return &f.table[i]
+		}
+	}
+	return nil
 }
 
 // flatName is the name of the function that represents a tool: NAMESPACE__NAME. A name that is
@@ -178,12 +239,9 @@ func (f *Form) flatName(kind toolKind, space, name []byte, hashed bool) []byte {
 // kind in some places only.
 func (f *Form) toolNamed(kind toolKind, space, name []byte) *tool {
 	var found *tool
-	for i := range f.table {
-		if t := &f.table[i]; bytes.Equal(t.space, space) && bytes.Equal(t.name, name) {
-			if t.kind == kind {
-				return t
-			}
-			found = t
+	for t := range f.toolsNamed(space, name) {
+		if found = t; t.kind == kind {
+			break
 		}
 	}
 	return found
@@ -191,15 +249,11 @@ func (f *Form) toolNamed(kind toolKind, space, name []byte) *tool {
 
 // toolOf is the tool that a model's call is for, nil: a function of that name.
 func (f *Form) toolOf(flat []byte) *tool {
-	for i := range f.table {
-		if t := &f.table[i]; bytes.Equal(t.flat, flat) {
-			if t.kind == functionTool && len(t.space) == 0 && bytes.Equal(t.flat, t.name) {
-				return nil
-			}
-			return t
-		}
+	t := f.toolFlat(flat)
+	if t != nil && t.kind == functionTool && len(t.space) == 0 && bytes.Equal(t.flat, t.name) {
+		return nil
 	}
-	return nil
+	return t
 }
 
 // function appends the name of the function that represents a tool, with its quotes. name
