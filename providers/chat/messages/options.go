@@ -2,7 +2,6 @@ package messages
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 
 	"farebox/providers/chat/dialect"
@@ -15,7 +14,7 @@ func (r *reader) tools() {
 	n, functions := 0, 0
 	r.each(list, func(t int32) {
 		switch kind := r.text(r.member(t, ToolType)); {
-		case r.isTrue(r.member(t, ToolDeferred)) && !r.names(r.found, t), r.names(r.gone, t):
+		case r.waits(t):
 			// The model knows it when a search has found it, and until it is taken away.
 		case len(kind) == 0 || string(kind) == "custom":
 			r.strange(t)
@@ -49,10 +48,14 @@ func (r *reader) tools() {
 	}
 }
 
-// names says that a list has the name of the tool.
-func (r *reader) names(list [][]byte, t int32) bool {
-	name := r.text(r.member(t, ToolName))
-	return slices.ContainsFunc(list, func(other []byte) bool { return bytes.Equal(other, name) })
+// waits says that the model does not know a tool: it is deferred and was not found, or was
+// taken away.
+func (r *reader) waits(t int32) bool {
+	shown, named := r.shown[string(r.text(r.member(t, ToolName)))]
+	if named {
+		return !shown
+	}
+	return r.isTrue(r.member(t, ToolDeferred))
 }
 
 func (r *reader) openTool(n int, t int32) {

@@ -58,8 +58,9 @@ type reader struct {
 	searchless bool // the model cannot search the web
 
 	turns int
-	found [][]byte // names of tools that a search for tools has found, or that were added
-	gone  [][]byte // …and that were taken away
+	// shown has the names of tools: true if a search for tools has found it or it was added,
+	// false if it was taken away.
+	shown map[string]bool
 }
 
 // top is the text of a top member's value; nil if absent, or it is null.

@@ -64,13 +64,15 @@ func (r *reader) change(b int32, adds bool) {
 	case len(name) == 0:
 		r.no(r.doc.Path(b)+".tool", "must have the name of a tool.")
 	}
-	same := func(other []byte) bool { return bytes.Equal(other, name) }
-	r.found, r.gone = slices.DeleteFunc(r.found, same), slices.DeleteFunc(r.gone, same)
-	if adds {
-		r.found = append(r.found, name)
-	} else {
-		r.gone = append(r.gone, name)
+	r.show(name, adds)
+}
+
+// show notes that a tool is shown to the model from now on, or not any more.
+func (r *reader) show(name []byte, shown bool) {
+	if r.shown == nil {
+		r.shown = map[string]bool{}
 	}
+	r.shown[string(name)] = shown
 }
 
 // turn begins a message; field is the client's member that it was made of.
@@ -202,7 +204,10 @@ func (r *reader) result(b int32) {
 		switch kind := string(r.text(r.member(p, BlockType))); kind {
 		case "text", "image", "document":
 		case "tool_reference":
-			r.found = append(r.found, r.text(r.member(p, BlockTool)))
+			name := r.text(r.member(p, BlockTool))
+			if _, named := r.shown[string(name)]; !named {
+				r.show(name, true)
+			}
 		default:
 			r.strangeBlock(p, kind)
 		}
