@@ -80,16 +80,11 @@ func (f *Form) called(i int32, kind string, known bool) {
 // found writes the names of the tools that the client has found.
 func (f *Form) found(i int32) {
 	f.b = append(f.b, `"Tools found:`...)
-	list := f.doc.Member(i, ItemTools)
-	n := 0
-	for k := range f.table {
-		t := &f.table[k]
-		if list >= 0 && t.at > list && t.at < f.doc.Fields[list].Next {
-			f.b = jsontext.AppendEscaped(append(f.b, ' '), t.flat)
-			n++
-		}
+	list := f.listOf(f.doc.Member(i, ItemTools))
+	for k := range list {
+		f.b = jsontext.AppendEscaped(append(f.b, ' '), list[k].flat)
 	}
-	if n == 0 {
+	if len(list) == 0 {
 		f.b = append(f.b, " none that is new."...)
 	}
 	f.b = append(f.b, '"')

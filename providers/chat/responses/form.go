@@ -53,6 +53,7 @@ type Form struct {
 	names      []byte             // of theirs
 	byName     map[string][]int32 // tools by nameKey; nil: there are few
 	byFlat     map[string]int32
+	lists      []toolList // of the input, in its order
 	key        []byte
 	wrote      []int32 // where the tools of the chat body are declared
 	left       dialect.LeftOut
@@ -86,9 +87,9 @@ func NewForm(o *Options, body []byte, doc *scan.Document, id []byte, created int
 // Release gives the Form back, and with it the chat body; neither may be used afterwards.
 func (f *Form) Release() {
 	fresh := Form{id: f.id[:0], b: f.b[:0], places: f.places[:0], run: f.run[:0], decoded: f.decoded[:0],
-		table: f.table[:0], names: f.names[:0], wrote: f.wrote[:0]}
+		table: f.table[:0], lists: f.lists[:0], names: f.names[:0], wrote: f.wrote[:0]}
 	if cap(fresh.names) > keepForm || cap(fresh.table) > keepTools {
-		fresh.names, fresh.table, fresh.wrote = nil, nil, nil
+		fresh.names, fresh.table, fresh.lists, fresh.wrote = nil, nil, nil, nil
 	}
 	if cap(fresh.b) > keepForm {
 		fresh.b = nil

@@ -2,9 +2,11 @@ package responses
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"iter"
+	"slices"
 
 	"farebox/providers/chat/dialect"
 	"farebox/proxy/jsontext"
@@ -34,6 +36,19 @@ type tool struct {
 	flat  []byte // the function's name
 }
 
+// toolList is a list of tools in the input, which has table[from:to]: a tool that was declared
+// before is not in it.
+type toolList struct{ at, from, to int32 }
+
+// listOf has the tools of a list in the input.
+func (f *Form) listOf(at int32) []tool {
+	i, found := slices.BinarySearchFunc(f.lists, at, func(l toolList, at int32) int { return cmp.Compare(l.at, at) })
+	if !found {
+		return nil
+	}
+	return f.table[f.lists[i].from:f.lists[i].to]
+}
+
 const (
 	// plainSpace is the namespace whose functions keep their names.
 	plainSpace = "functions"
@@ -47,7 +62,7 @@ const (
 // the client has found since.
 func (f *Form) declare() {
 	f.table, f.names, f.left = f.table[:0], f.names[:0], dialect.LeftOut{}
-	f.byName, f.byFlat = nil, nil
+	f.byName, f.byFlat, f.lists = nil, nil, f.lists[:0]
 	list := f.doc.TopIndex(TopTools)
 	f.declareAll(list, nil)
 	input := f.doc.TopIndex(TopInput)
@@ -59,7 +74,12 @@ func (f *Form) declare() {
 			continue
 		}
 		if kind := f.kind(i); kind == "additional_tools" || kind == "tool_search_output" {
-			f.declareAll(f.doc.Member(i, ItemTools), nil)
+			list := f.doc.Member(i, ItemTools)
+			from := len(f.table)
+			f.declareAll(list, nil)
+			if list >= 0 {
+				f.lists = append(f.lists, toolList{list, int32(from), int32(len(f.table))})
+			}
 		}
 	}
 }
