@@ -15,6 +15,9 @@ type OpenCalls struct {
 
 // Add adds a call.
 func (o *OpenCalls) Add(id []byte) {
+	if o.byID != nil {
+		o.byID[string(id)] = append(o.byID[string(id)], int32(len(o.ids)))
+	}
 	o.ids, o.done = append(o.ids, id), append(o.done, false)
 	o.open++
 }
