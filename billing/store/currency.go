@@ -28,6 +28,14 @@ func byCurrency(piece, between string) string {
 	return strings.Join(list, between)
 }
 
+// columnsOf are the columns that a tag names.
+func columnsOf(names string) []string {
+	if strings.Contains(names, "{NAME}") {
+		names = byCurrency(names, " ")
+	}
+	return strings.Fields(names)
+}
+
 // columnName is the name of a currency in columns.
 func columnName(c money.Currency) string {
 	for i, listed := range money.Listed {

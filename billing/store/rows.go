@@ -17,9 +17,9 @@ import (
 // column; fields without a tag are not stored.
 //
 //	ID   string      `db:"id"`
-//	Day  int32       `db:"day,date"`                        // stored as 20261121; 0: none
-//	Paid money.Parts `db:"paid_{NAME}"`                     // a column for each currency
-//	Name string      `db:"name" from:"a.name"`              // read from a joined table
+//	Day  int32       `db:"day,date"`           // stored as 20261121; 0: none
+//	Paid money.Parts `db:"paid_{NAME}"`        // a column for each currency
+//	Name string      `db:"name" from:"a.name"` // read from a joined table
 //
 // Further options of a tag: null stores a zero value as NULL; large is not read by lists;
 // late is left to the default of the column by {INSERT}.
@@ -46,10 +46,7 @@ func newTable[R any](from string) *table[R] {
 	var row, brief []string
 	for i := range kind.NumField() {
 		names, options, _ := strings.Cut(kind.Field(i).Tag.Get("db"), ",")
-		if strings.Contains(names, "{NAME}") {
-			names = byCurrency(names, " ")
-		}
-		list := strings.Fields(names)
+		list := columnsOf(names)
 		for part, name := range list {
 			if len(list) == 1 {
 				part = -1

@@ -180,7 +180,6 @@ var functions = excuses{
 	"bench/upstream/serve.go answer":                      "a table of paths",
 	"bench/upstream/strict/content.go content":            "a case for each kind of content",
 	"billing/admit.go admitHere":                          "the checks of an admission under one lock, in the order of the specification",
-	"billing/node_audit.go auditLease":                    "one comparison of all sums of a lease",
 	"providers/chat/responses/native_stream.go readEvent": "a case for each event",
 	"providers/rpc/batch.go assemble":                     "one pass over the answers of a batch",
 	"providers/web/tools.go make":                         "a case for each tool",
