@@ -81,6 +81,8 @@ func spendAll(t *testing.T, nodes []*Ledger, keys []*Key, rate *config.Rate, pri
 					case refusal:
 						refused++
 						time.Sleep(5 * time.Millisecond)
+					case StoreAway: // PostgreSQL is too slow on a busy machine
+						time.Sleep(20 * time.Millisecond)
 					default:
 						t.Errorf("denied with %+v", d)
 						return
