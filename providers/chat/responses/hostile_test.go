@@ -10,7 +10,7 @@ import (
 
 // Lists of a client's that are as long as a body has room for are read once.
 func TestLongListsOfClientsAreReadOnce(t *testing.T) {
-	const n = 15_000
+	const n = 24_000
 	var tools, calls, results, searches []string
 	for i := range n {
 		tools = append(tools, fmt.Sprintf(`{"type":"function","name":"tool_%d","parameters":{}}`, i))
@@ -30,13 +30,13 @@ func TestLongListsOfClientsAreReadOnce(t *testing.T) {
 		"calls and tools": `{"model":"m","input":[` + join(calls[:n/4]) + `,` + join(results[n/4:]) + `],"tools":[` + join(tools[:n/2]) + `]}`,
 	} {
 		var took []time.Duration // a busy machine may stall: one of three is enough
-		for len(took) == 0 || len(took) < 3 && slices.Min(took) > time.Second {
+		for len(took) == 0 || len(took) < 3 && slices.Min(took) > 3*time.Second {
 			began := time.Now()
 			f := formOf(t, &Options{}, body)
 			chatOf(t, f)
 			took = append(took, time.Since(began))
 		}
-		if slices.Min(took) > time.Second {
+		if slices.Min(took) > 3*time.Second {
 			t.Errorf("%s took %v", name, took)
 		}
 	}
