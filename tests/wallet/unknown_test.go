@@ -114,7 +114,7 @@ func TestAFacilitatorThatIsAwayCostsNothing(t *testing.T) {
 }
 
 // While a payment settles, another request with it gets an error that asks it to wait,
-// and a payer who leaves changes nothing.
+// and a payer that disconnects changes nothing.
 func TestAPaymentThatSettlesSlowlyIsNotSentTwice(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, options{facilitator: ", settle_timeout: 10s"})
