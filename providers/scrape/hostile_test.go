@@ -20,7 +20,7 @@ import (
 func TestHostileSitesAreCutShort(t *testing.T) {
 	t.Parallel()
 	port := fetchtest.Inside(t)
-	pool := jail.New(jail.Options{Workers: 1, Limit: slower(1500 * time.Millisecond)})
+	pool := jail.New(jail.Options{Workers: 1, Limit: slower(3 * time.Second)})
 	t.Cleanup(func() { _ = pool.Close() })
 	client := fetch.New(fetch.Options{Allow: loopback, PerHost: 4, Limit: slower(20 * time.Second),
 		Resolver: fetchtest.Names(t, map[string][]string{

@@ -214,6 +214,27 @@ var (
 	anchor = regexp.MustCompile(`[^a-z0-9 _-]`)
 )
 
+// named is a path below a room, as pages quote it.
+var named = regexp.MustCompile("`((?:proxy|routes|providers|billing|config|bench|tests)/[\\w/.-]+)`")
+
+// Files and folders that ARCHITECTURE.md names exist.
+func TestArchitectureNamesFilesThatExist(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := named.FindAllStringSubmatch(string(text), -1)
+	if len(paths) < 40 {
+		t.Errorf("only %d paths were found", len(paths))
+	}
+	for _, m := range paths {
+		if _, err := os.Stat(m[1]); err != nil {
+			t.Errorf("ARCHITECTURE.md names %s: %v", m[1], err)
+		}
+	}
+}
+
 // Links of pages lead to files and headings that exist.
 func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 	t.Parallel()
