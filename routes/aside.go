@@ -40,8 +40,8 @@ type TextModels interface {
 type TranslatedChat struct {
 	// Form is the client's; its body and the scan of it are those of the Call.
 	Form dialect.Form
-	// Body is the chat body that was made of it. Where the client's own has issues it
-	// has at least the model that was named.
+	// Body is the chat body that was made of it. Where the client's own has issues, only its model is
+	// read, and no Body is needed.
 	Body []byte
 	// Issues are the problems of the client's own body. Problems of Body are reported under the
 	// client's names.
@@ -49,6 +49,13 @@ type TranslatedChat struct {
 	// Missing is the reason that a part of the body is absent; nil: all is there. With it only a
 	// stored answer of the same idempotency key is given.
 	Missing *Error
+}
+
+// Wrong adds members of the client's own body that no upstream gets to its issues.
+func (r *TranslatedChat) Wrong(members []dialect.Unsupported) {
+	for _, m := range members {
+		r.Issues = append(r.Issues, Issue{Code: "custom", Path: m.Path, Message: m.Text})
+	}
 }
 
 // BeginAside gives a Call for an Aside. The taker gives it back with EndAside.

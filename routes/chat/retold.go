@@ -20,9 +20,13 @@ func (ca *Capability) Sell(call *routes.Call, r *routes.TranslatedChat) *routes.
 	if c.doc == nil {
 		c.doc = new(scan.Document)
 	}
-	c.chat.Body, c.chat.Doc, c.chat.Choices = r.Body, c.doc, 1
-	v := routes.Validator{Body: r.Body, Doc: c.doc, Book: c.view.book, Issues: r.Issues}
-	if err := c.doc.SkimStrict(r.Body, v.Book.Root); err != nil {
+	body := r.Body
+	if len(r.Issues) > 0 {
+		body = named(call)
+	}
+	c.chat.Body, c.chat.Doc, c.chat.Choices = body, c.doc, 1
+	v := routes.Validator{Body: body, Doc: c.doc, Book: c.view.book, Issues: r.Issues}
+	if err := c.doc.SkimStrict(body, v.Book.Root); err != nil {
 		se := err.(*scan.Error)
 		return routes.InvalidBody(r.Form.Path(se.Path), se.Error())
 	}
@@ -37,6 +41,15 @@ func (ca *Capability) Sell(call *routes.Call, r *routes.TranslatedChat) *routes.
 		return e
 	}
 	return renamed(r.Form, len(r.Issues), e)
+}
+
+// named is a chat body with the model alone that the client's own names, for one that is refused.
+func named(call *routes.Call) []byte {
+	body := []byte(`{"messages":[]`)
+	if i := call.Doc.TopIndex(call.Rules().Root.ID("model")); i >= 0 && call.Doc.Fields[i].Kind == scan.String {
+		body = append(append(body, `,"model":`...), call.Doc.Fields[i].Raw(call.Body)...)
+	}
+	return append(body, '}')
 }
 
 // renamed gives an error's members the names that they have in the client's own body.

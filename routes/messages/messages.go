@@ -77,13 +77,8 @@ func (c *Capability) read(call *routes.Call) (*routes.TranslatedChat, *routes.Er
 	f.Brand = call.Own(c).(string)
 	f.SetBetas(call.Ctx.Request.Header.PeekAll("anthropic-beta"))
 	reported := &routes.TranslatedChat{Form: f, Body: body, Issues: v.Issues}
-	if len(reported.Issues) == 0 {
-		for _, w := range wrong {
-			reported.Issues = append(reported.Issues, routes.Issue{Code: "custom", Path: w.Path, Message: w.Text})
-		}
-	}
-	if len(reported.Issues) > 0 {
-		reported.Body = form.Named(call.Body, &call.Doc)
+	if len(v.Issues) == 0 {
+		reported.Wrong(wrong)
 	}
 	return reported, nil
 }

@@ -9,7 +9,6 @@ import (
 	"farebox/config"
 	"farebox/providers"
 	form "farebox/providers/chat/responses"
-	"farebox/proxy/scan"
 	"farebox/routes"
 )
 
@@ -109,7 +108,6 @@ func (c *Capability) serve(call *routes.Call) *routes.Error {
 		}
 	}
 	if len(v.Issues) > 0 {
-		reported.Body = named(&v)
 		return c.texts.Sell(call, reported)
 	}
 	if model := asked(call, &v); model != nil && !model.Chat.Capabilities.WebSearch {
@@ -117,22 +115,8 @@ func (c *Capability) serve(call *routes.Call) *routes.Error {
 	}
 	f.Check()
 	reported.Body = f.Request()
-	for _, p := range f.Problems() {
-		reported.Issues = append(reported.Issues, routes.Issue{Code: "custom", Path: p.Path, Message: p.Text})
-	}
-	if len(reported.Issues) > 0 {
-		reported.Body = named(&v)
-	}
+	reported.Wrong(f.Problems())
 	return c.texts.Sell(call, reported)
-}
-
-// named is a chat body with the model alone, for requests that are refused anyway.
-func named(v *routes.Validator) []byte {
-	body := []byte(`{"messages":[]`)
-	if i := v.Doc.TopIndex(form.TopModel); i >= 0 && v.Doc.Fields[i].Kind == scan.String {
-		body = append(append(body, `,"model":`...), v.Doc.Fields[i].Raw(v.Body)...)
-	}
-	return append(body, '}')
 }
 
 // asked is the model that a body names, nil if absent.

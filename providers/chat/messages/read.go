@@ -35,18 +35,6 @@ func Read(body []byte, doc *scan.Document, searchless bool) (f *Form, chat []byt
 	return r.f, r.b, r.wrong
 }
 
-// Named is the least chat body that names the model of a client's body, for one that
-// cannot be read further.
-func Named(body []byte, doc *scan.Document) []byte {
-	b := []byte(`{"model":`)
-	if i := doc.TopIndex(TopModel); i >= 0 && doc.Fields[i].Kind == scan.String {
-		b = append(b, doc.Fields[i].Raw(body)...)
-	} else {
-		b = append(b, `""`...)
-	}
-	return append(b, `,"messages":[]}`...)
-}
-
 // reader is one body being read.
 type reader struct {
 	body  []byte
