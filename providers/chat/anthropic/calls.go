@@ -43,7 +43,7 @@ func (r *request) toolCalls(m int32) {
 		r.callID(c)
 		r.b = append(append(r.b, `","name":"`...), name...)
 		r.b = append(r.b, `","input":`...)
-		r.b = dialect.AppendInput(r.b, r.Text(r.Doc.Member(f, dialect.CallInput)), &r.scratch)
+		r.b = dialect.AppendInput(r.b, r.Text(r.Doc.Member(f, dialect.CallInput)))
 		r.cacheControl(r.callCache(m, at))
 		r.b = append(r.b, '}')
 	}

@@ -189,15 +189,15 @@ func (r *RequestReader) ToolChoice() (kind string, name []byte) {
 }
 
 // AppendInput appends a call's arguments, JSON inside a string, as the object itself. Any
-// other value is kept under the name arguments, so that nothing is lost. It needs room to
-// unescape them.
-func AppendInput(dst, escaped []byte, room *[]byte) []byte {
-	*room = jsontext.AppendUnescaped((*room)[:0], escaped)
-	switch text := bytes.TrimSpace(*room); {
+// other value is kept under the name arguments, so that nothing is lost.
+func AppendInput(dst, escaped []byte) []byte {
+	from := len(dst)
+	dst = jsontext.AppendUnescaped(dst, escaped)
+	switch text := bytes.TrimSpace(dst[from:]); {
 	case len(text) == 0:
-		return append(dst, "{}"...)
+		return append(dst[:from], "{}"...)
 	case text[0] == '{' && IsObject(text):
-		return append(dst, text...)
+		return append(dst[:from], text...)
 	}
-	return append(append(append(dst, `{"arguments":"`...), escaped...), `"}`...)
+	return append(append(append(dst[:from], `{"arguments":"`...), escaped...), `"}`...)
 }

@@ -51,7 +51,7 @@ func (r *request) toolCalls(m int32, k *keptThoughts) {
 		r.callID(id)
 		r.b = append(append(r.b, `"name":`...), name...)
 		r.b = append(r.b, `,"args":`...)
-		r.b = dialect.AppendInput(r.b, r.Text(r.Doc.Member(f, dialect.CallInput)), &r.scratch)
+		r.b = dialect.AppendInput(r.b, r.Text(r.Doc.Member(f, dialect.CallInput)))
 		r.b = append(r.b, '}')
 		r.sign(signature)
 		r.b = append(r.b, '}')

@@ -157,25 +157,9 @@ func (a *answer) calls() (called bool) {
 		a.open(`{"type":"tool_use","id":"`)
 		a.b = append(append(a.b, call.ID...), `","name":"`...)
 		a.b = append(append(a.b, call.Name...), `","caller":{"type":"direct"},"input":`...)
-		a.b = append(appendInput(a.b, call.Input), '}')
+		a.b = append(dialect.AppendInput(a.b, call.Input), '}')
 	}
 	return called
-}
-
-// appendInput writes a call's arguments, JSON inside a string, as the object itself.
-// Any other value is kept under the name arguments, as a text.
-func appendInput(dst, escaped []byte) []byte {
-	from := len(dst)
-	dst = jsontext.AppendUnescaped(dst, escaped)
-	text := bytes.TrimSpace(dst[from:])
-	switch {
-	case len(text) == 0:
-		return append(dst[:from], "{}"...)
-	case dialect.IsObject(text):
-		return append(dst[:from], text...)
-	}
-	dst = append(append(dst[:from], `{"arguments":"`...), escaped...)
-	return append(dst, `"}`...)
 }
 
 // appendStop appends why the answer ended.
