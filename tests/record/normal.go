@@ -20,7 +20,7 @@ import (
 //   - Addresses and directories of the run become placeholders.
 //   - Identifiers (UUIDs, 32 hexadecimal digits, secrets of keys and their last
 //     characters, signed tokens, signatures of wallets, boundaries of forms,
-//     cursors) become a number, in their order of appearance: the same
+//     cursors, ids of calls of nodes) and the version of the build become a number, in their order of appearance: the same
 //     identifier in two places has the same number.
 //   - Times within 400 days of the run become a class: a time, or a day relative
 //     to the first of the run. Their form stays.
@@ -71,9 +71,11 @@ var identifiers = []struct {
 	{"jwt", "eyJ", regexp.MustCompile(`eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+`)},
 	{"signature", `"signature"`, regexp.MustCompile(`"signature":"0x([0-9a-f]{130})"`)},
 	{"secret", "_KEY_", regexp.MustCompile(`[A-Z0-9]+_(?:INFERENCE|ADMIN)_KEY_([A-Za-z0-9]{30,})`)},
-	{"last6", "last6Chars", regexp.MustCompile(`"last6Chars": ?"([A-Za-z0-9]{6})"`)},
+	{"last6", `"last6`, regexp.MustCompile(`"last6(?:Chars)?": ?"([A-Za-z0-9]{6})"`)},
 	{"last6", "…", regexp.MustCompile(`…([A-Za-z0-9]{6})\b`)},
 	{"fence", "----- ", regexp.MustCompile(`----- ([A-Z2-7]{12})\b`)},
+	{"version", "20", regexp.MustCompile(`\b20[0-9]{6}\.[0-9]{6}\b`)},
+	{"call", `"jsonrpc"`, regexp.MustCompile(`"id":([0-9]{12,16})\b`)},
 	{"cursor", "ursor", regexp.MustCompile(`(?:"nextCursor": ?"|[?&]cursor=|X-Next-Cursor: )([A-Za-z0-9_=-]{16,})`)},
 }
 

@@ -33,13 +33,14 @@ func recordingOf(start time.Time, seed int, change func(text string) string) *re
 	add("0001 a refusal", "sent", "POST /x HTTP/1.1\r\nAuthorization: Bearer "+secret+"\r\n\r\n{}",
 		"head", "HTTP/1.1 404 Not Found\r\nDate: "+at.Format("Mon, 02 Jan 2006 15:04:05 GMT")+
 			fmt.Sprintf("\r\nContent-Length: %d\r\n", len(body))+"X-Request-Id: "+id+"\r\nCf-Ray: "+id+
-			"\r\nX-Svc-Balance-Usd: 5\r\n\r\n",
+			"\r\nX-Svc-Version: "+at.Format("20060102.150405")+"\r\nX-Svc-Balance-Usd: 5\r\n\r\n",
 		"body", body, "asked models", "POST /v1/x HTTP/1.1\r\nHost: "+address+
 			"\r\nContent-Length: 9\r\n\r\n{\"n\":1.5}")
 	add("0002 a charge", "head", "HTTP/1.1 200 OK\r\nX-Svc-Balance-Usd: 4.998991\r\n\r\n",
 		"body", `{"keys":[{"id":"`+uuid+`","createdAt":"`+at.Format("2006-01-02T15:04:05.000Z")+
 			`","expiresAt":"2091-01-01T00:00:00.000Z","amount":0.001009}],"day":"`+at.Format(time.DateOnly)+`"}`)
-	add("0003 a list", "stdout", uuid+"  rich  live\n", "log",
+	add("0003 a list", "stdout", uuid+"  rich  live\n", "asked nodes",
+		fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"eth_call"}`, 5679721513993650+seed), "log",
 		`{"request_id":"`+id+`","time":"`+at.Format(time.RFC3339Nano)+`"}`)
 	return r
 }
