@@ -22,7 +22,8 @@ type ChunkWriter interface {
 	Refusal(text []byte)
 	// Source is an entry of annotations.
 	Source(entry []byte)
-	// Call begins a call or adds to one. The index is -1 where the upstream sends no index.
+	// Call begins a call or adds to one. The index is -1 where the upstream sends no index: a name
+	// begins a call then, and all else adds to the last one.
 	Call(index int64, custom bool, id, name, input []byte)
 	// Stop is a finish_reason, and the stop sequence where the upstream names it.
 	Stop(reason, sequence []byte)

@@ -26,9 +26,9 @@ type Form interface {
 }
 
 // Adapted has a form's names of members that the gateway fits to a model without the
-// feature. Requests for features without a name are refused.
+// feature. Requests for features without a name are refused, but for ToolImage.
 type Adapted struct {
-	// ToolImage is a picture in a result of a tool.
+	// ToolImage is a picture in a result of a tool. Forms whose results may have pictures name it.
 	ToolImage Omission
 	// Cap is on completion tokens, Effort and Thinking are of reasoning.
 	Cap, Effort, Thinking Omission
