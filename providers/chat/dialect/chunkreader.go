@@ -208,7 +208,7 @@ func (r *ChunkReader) delta(w ChunkWriter, c *Choice) {
 			return
 		}
 		r.facts, r.only = r.facts+1, fact{}
-		if len(call.ID) == 0 && len(call.Name) == 0 && len(call.Input) > 0 {
+		if !call.Custom && len(call.ID) == 0 && len(call.Name) == 0 && len(call.Input) > 0 {
 			r.only = fact{kind: factInput, text: call.Input, index: call.Index}
 		}
 		w.Call(call.Index, call.Custom, call.ID, call.Name, call.Input)

@@ -117,8 +117,11 @@ func (s *stream) Source(entry []byte) {
 	s.out = append(c.append(s.out), "}}\n\n"...)
 }
 
-// Call is dialect.ChunkWriter's.
-func (s *stream) Call(index int64, _ bool, id, name, input []byte) {
+// Call is dialect.ChunkWriter's. A custom call has no object as its input, and no place in a message.
+func (s *stream) Call(index int64, custom bool, id, name, input []byte) {
+	if custom {
+		return
+	}
 	if index < 0 { // a server that sends calls whole
 		index = s.tool
 		if len(name) > 0 {

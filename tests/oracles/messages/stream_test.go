@@ -208,6 +208,11 @@ func TestStreamOfStrangeServers(t *testing.T) {
 			chunks(`"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"d","type":"function","function":{"name":"g","arguments":"{}"}}]`) +
 				chunk("", `"tool_calls"`, "") + done, `tool_use({})tool_use({})tool_use`,
 		},
+		"a custom call, which has no object": {
+			chunks(`"tool_calls":[{"index":0,"id":"c","type":"custom","custom":{"name":"x","input":"not "}}]`,
+				`"tool_calls":[{"index":0,"custom":{"input":"json"}}]`, `"tool_calls":[{"index":0,"custom":{"input":"!"}}]`,
+				`"content":"a"`) + done, "text(a)end_turn",
+		},
 		"no end":                {chunks(`"content":"a"`), "text(a)end_turn"},
 		"comments":              {": hi\n\n" + chunks(`"content":"a"`) + ": ho\n\n" + chunks(`"content":"b"`) + done, "text(ab)end_turn"},
 		"data on several lines": {"data: {\"choices\":[{\"delta\":\ndata: {\"content\":\"a\"}}]}\n\n" + done, "text(a)end_turn"},
