@@ -144,10 +144,19 @@ type described struct {
 	restart                        bool
 }
 
+// dialectLists replaces @ and a member of dialect, or a kind of job, by the names of the dialects that have it.
+var dialectLists = strings.NewReplacer(
+	"@writes", strings.Join(dialectsThat(func(d *dialect) bool { return d.writes }), ", "),
+	"@draws", strings.Join(dialectsThat(func(d *dialect) bool { return d.draws }), ", "),
+	"@speaks", strings.Join(dialectsThat(func(d *dialect) bool { return d.speaks }), ", "),
+	"@hears", strings.Join(dialectsThat(func(d *dialect) bool { return d.hears }), ", "),
+	"@music", strings.Join(MusicKind.dialects, ", "), "@video", strings.Join(VideoKind.dialects, ", "),
+)
+
 // describe reads the comment and the tags of a key.
 func (docs fieldDocs) describe(owner reflect.Type, k *key) described {
 	f := owner.Field(k.index)
-	d := described{meaning: docs[owner.Name()][f.Name], kind: kindName(f.Type), restart: k.restart != ""}
+	d := described{meaning: dialectLists.Replace(docs[owner.Name()][f.Name]), kind: kindName(f.Type), restart: k.restart != ""}
 	d.initial = f.Tag.Get("default") + f.Tag.Get("zero")
 	switch {
 	case f.Type.Kind() == reflect.Bool && d.initial == "":

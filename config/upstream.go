@@ -20,10 +20,8 @@ type Upstream struct {
 	Name string `yaml:"name"`
 	// Text in the header x-<brand>-model-router that tells clients who serves them. Default: no such header.
 	Router string `yaml:"router"`
-	// Wire format of the upstream. For text: openai, anthropic, gemini, azure, bedrock, vertex. For pictures: openai,
-	// native (another farebox), sdapi, stability, fal. For speech: openai, native, elevenlabs. For transcriptions:
-	// openai, native, elevenlabs, whisper (whisper.cpp). For music and videos: native, fal, replicate; for music also
-	// elevenlabs.
+	// Wire format of the upstream. For text: @writes. For pictures: @draws. For speech: @speaks. For transcriptions:
+	// @hears. For music: @music. For videos: @video. native is another farebox, whisper is whisper.cpp.
 	Dialect string `yaml:"dialect" default:"openai" oneof:"@dialects"`
 	// Address with the version prefix: http://, https:// or unix:/path.
 	BaseURL string `yaml:"base_url"`
