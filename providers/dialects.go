@@ -39,6 +39,8 @@ type dialectAdapters struct {
 	listens audio.Listener // nil: no transcriptions
 	// headers are on every request, unless the operator sets one of the same name.
 	headers [][2]string
+	// longList is the query for a list of models in one page, where pages are short; may be empty.
+	longList string
 	// unlisted says that models are not listed, and that the error for a missing model
 	// differs from that for a wrong credential.
 	unlisted bool
@@ -55,11 +57,12 @@ var dialects = map[string]dialectAdapters{
 		picture: imageopenai.Dialect{}, speaker: speech.Dialect{}, listens: speech.Dialect{}, probe: "/chat/completions",
 	},
 	"anthropic": {
-		chat: anthropic.Dialect{}, probe: "/messages",
+		chat: anthropic.Dialect{}, longList: "?limit=1000", probe: "/messages",
 		natives: map[dialect.FormKind]dialect.Dialect{messages.Kind: anthropic.Vendor{}},
 		headers: [][2]string{{anthropic.VersionHeader, anthropic.Version}},
 	},
-	"gemini":  {chat: gemini.Dialect{}}, // without a model in the path only the list can be asked for
+	// Without a model in the path only the list of gemini can be asked for.
+	"gemini":  {chat: gemini.Dialect{}, longList: "?pageSize=1000"},
 	"azure":   {chat: azure.Dialect{}, probe: "/chat/completions"},
 	"bedrock": {chat: bedrock.OpenAI{}, probe: "/chat/completions"},
 	"bedrock/anthropic": {

@@ -38,12 +38,7 @@ func ListModels(u *config.Upstream) ([]prices.Model, error) {
 		defer a.proof.Close()
 	}
 	a.limit = listedRead
-	switch u.Dialect {
-	case "anthropic":
-		a.query = "?limit=1000"
-	case "gemini":
-		a.query = "?pageSize=1000"
-	}
+	a.query = dialects[u.Spoken()].longList
 	status, body, err := a.get("GET", "/models", "")
 	if err == nil && (status == 404 || status == 405) {
 		err = a.misplaced(u, status)
