@@ -18,18 +18,8 @@ type call struct {
 
 // toolCalls writes an assistant's tool_calls as tool_use blocks.
 func (r *request) toolCalls(m int32) {
-	list := r.Doc.Member(m, dialect.MessageToolCalls)
-	if list < 0 || r.Doc.Fields[list].Kind != scan.Array {
-		return
-	}
-	for at := list + 1; at < r.Doc.Fields[list].Next; at = r.Doc.Fields[at].Next {
-		f := r.Doc.Member(at, dialect.CallTarget)
-		id, name := r.Text(r.Doc.Member(at, dialect.CallID)), r.Text(r.Doc.Member(f, dialect.CallName))
-		if f < 0 || id == nil || len(name) == 0 {
-			r.Fail(r.Doc.Path(at), "This model takes calls of functions only, each with an id and a function with "+
-				"a name.")
-			continue
-		}
+	for tool := range r.Calls(m) {
+		id := tool.ID[1 : len(tool.ID)-1]
 		r.block()
 		r.bare = r.bare || !r.thoughtFirst
 		if r.seen == nil {
@@ -41,10 +31,10 @@ func (r *request) toolCalls(m int32) {
 		r.unanswered.Add(id)
 		r.b = append(r.b, `{"type":"tool_use","id":"`...)
 		r.callID(c)
-		r.b = append(append(r.b, `","name":"`...), name...)
-		r.b = append(r.b, `","input":`...)
-		r.b = dialect.AppendInput(r.b, r.Text(r.Doc.Member(f, dialect.CallInput)))
-		r.cacheControl(r.callCache(m, at))
+		r.b = append(append(r.b, `","name":`...), tool.Name...)
+		r.b = append(r.b, `,"input":`...)
+		r.b = dialect.AppendInput(r.b, tool.Input)
+		r.cacheControl(r.callCache(m, tool.At))
 		r.b = append(r.b, '}')
 	}
 }

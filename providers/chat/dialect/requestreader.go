@@ -188,6 +188,31 @@ func (r *RequestReader) ToolChoice() (kind string, name []byte) {
 	return "", nil
 }
 
+// PastCall is a call in an assistant's message.
+type PastCall struct {
+	At       int32  // of the call
+	ID, Name []byte // in their quotes
+	Input    []byte // the arguments, escaped
+}
+
+// Calls are the calls of an assistant's message. One that is not of a function, or lacks its
+// id or name, fails the request.
+func (r *RequestReader) Calls(m int32) iter.Seq[PastCall] {
+	return func(yield func(PastCall) bool) {
+		for at := range r.elements(r.Doc.Member(m, MessageToolCalls)) {
+			f := r.Doc.Member(at, CallTarget)
+			if f < 0 || r.Text(r.Doc.Member(at, CallID)) == nil || len(r.Text(r.Doc.Member(f, CallName))) == 0 {
+				r.Fail(r.PathOf(at), "This model takes calls of functions only, each with an id and a function with a name.")
+				continue
+			}
+			c := PastCall{at, r.Raw(r.Doc.Member(at, CallID)), r.Raw(r.Doc.Member(f, CallName)), r.Text(r.Doc.Member(f, CallInput))}
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
 // AppendInput appends a call's arguments, JSON inside a string, as the object itself. Any
 // other value is kept under the name arguments, so that nothing is lost.
 func AppendInput(dst, escaped []byte) []byte {

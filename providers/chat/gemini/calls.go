@@ -26,32 +26,21 @@ type call struct {
 
 // toolCalls writes an assistant's tool_calls as functionCall parts.
 func (r *request) toolCalls(m int32, k *keptThoughts) {
-	list := r.Doc.Member(m, dialect.MessageToolCalls)
-	if list < 0 || r.Doc.Fields[list].Kind != scan.Array {
-		return
-	}
 	first := true
-	for at := list + 1; at < r.Doc.Fields[list].Next; at = r.Doc.Fields[at].Next {
-		f := r.Doc.Member(at, dialect.CallTarget)
-		id, name := r.Raw(r.Doc.Member(at, dialect.CallID)), r.Raw(r.Doc.Member(f, dialect.CallName))
-		if f < 0 || len(id) < 2 || id[0] != '"' || len(name) <= 2 || name[0] != '"' {
-			r.Fail(r.PathOf(at), "This model takes calls of functions only, each with an id and a function with "+
-				"a name.")
-			continue
-		}
-		r.calls = append(r.calls, call{id: id, name: name, answer: -1})
-		r.unanswered.Add(id)
-		signature := k.of(id, first)
+	for c := range r.Calls(m) {
+		r.calls = append(r.calls, call{id: c.ID, name: c.Name, answer: -1})
+		r.unanswered.Add(c.ID)
+		signature := k.of(c.ID, first)
 		if signature == nil && first && r.model.signs && m > r.last {
 			signature = []byte(noSignature)
 		}
 		first = false
 		r.part()
 		r.b = append(r.b, `{"functionCall":{`...)
-		r.callID(id)
-		r.b = append(append(r.b, `"name":`...), name...)
+		r.callID(c.ID)
+		r.b = append(append(r.b, `"name":`...), c.Name...)
 		r.b = append(r.b, `,"args":`...)
-		r.b = dialect.AppendInput(r.b, r.Text(r.Doc.Member(f, dialect.CallInput)))
+		r.b = dialect.AppendInput(r.b, c.Input)
 		r.b = append(r.b, '}')
 		r.sign(signature)
 		r.b = append(r.b, '}')
