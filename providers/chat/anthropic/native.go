@@ -27,15 +27,13 @@ const betaHeader = "anthropic-beta"
 // Request patches the client's own body.
 func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
 	fillRequest(r, c, t, s)
-	if c.Stream {
-		r.Accept = acceptStream
-	}
+	r.Accept = c.Accept()
 	return nil
 }
 
 // fillRequest fills r with the client's own body.
 func fillRequest(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) {
-	r.Path, r.Body, r.Accept = messagesPath, c.Told, acceptJSON
+	r.Path, r.Body, r.Accept = messagesPath, c.Told, "application/json"
 	if f, ok := c.Form.(*messages.Form); ok {
 		allowed, stripped := f.Beta()
 		if allowed != "" {

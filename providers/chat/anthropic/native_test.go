@@ -147,7 +147,7 @@ func TestOnlyKnownBetasGoOut(t *testing.T) {
 	if err := (Native{}).Request(&r, c, target(c), &dialect.Scratch{}); err != nil {
 		t.Fatal(err)
 	}
-	if r.Further[0] != [2]string{"anthropic-beta", "claude-code-20250219,effort-2025-11-24"} || r.Accept != acceptStream ||
+	if r.Further[0] != [2]string{"anthropic-beta", "claude-code-20250219,effort-2025-11-24"} || r.Accept != "text/event-stream" ||
 		string(r.Path) != "/messages" || c.LeftOut.String() != "anthropic-beta" {
 		t.Errorf("%+v, %s is left out", r, &c.LeftOut)
 	}

@@ -14,13 +14,9 @@ import (
 
 var messagesPath = []byte("/messages")
 
-const (
-	acceptJSON   = "application/json"
-	acceptStream = "text/event-stream"
-	// usualMaxTokens is sent when neither client nor catalog name a cap, which
-	// this dialect demands.
-	usualMaxTokens = 4096
-)
+// usualMaxTokens is sent when neither client nor catalog name a cap, which
+// this dialect demands.
+const usualMaxTokens = 4096
 
 // Request rewrites the body. Hints that the dialect does not have are left
 // out: penalties, seed, metadata but for user_id. A member that a client would miss in
@@ -36,10 +32,7 @@ func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *
 	if err := s.Reread(w.b, messages.Shape); err != nil {
 		return err
 	}
-	r.Path, r.Body, r.Patches, r.Accept = messagesPath, w.b, r.Patches[:0], acceptJSON
-	if c.Stream {
-		r.Accept = acceptStream
-	}
+	r.Path, r.Body, r.Patches, r.Accept = messagesPath, w.b, r.Patches[:0], c.Accept()
 	return nil
 }
 

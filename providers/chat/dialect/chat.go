@@ -140,6 +140,14 @@ func (c *Chat) AppendCost(dst []byte, u *Usage) []byte {
 	return c.Cost(dst, u)
 }
 
+// Accept is the media type of the answer that is asked for.
+func (c *Chat) Accept() string {
+	if c.Stream {
+		return "text/event-stream"
+	}
+	return "application/json"
+}
+
 // keepScratch is the most memory that a reused Scratch keeps.
 const keepScratch = 64 << 10
 

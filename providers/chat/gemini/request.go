@@ -11,9 +11,6 @@ import (
 )
 
 const (
-	acceptJSON   = "application/json"
-	acceptStream = "text/event-stream"
-
 	maxChoices  = dialect.MaxChoices
 	maxLogprobs = 20
 	maxToolName = 128
@@ -34,10 +31,7 @@ func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *
 	if err := s.Reread(w.b[from:], bodyShape); err != nil {
 		return err
 	}
-	r.Path, r.Body, r.Patches, r.Accept = w.b[:from:from], w.b[from:], r.Patches[:0], acceptJSON
-	if c.Stream {
-		r.Accept = acceptStream
-	}
+	r.Path, r.Body, r.Patches, r.Accept = w.b[:from:from], w.b[from:], r.Patches[:0], c.Accept()
 	return nil
 }
 

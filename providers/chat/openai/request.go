@@ -26,19 +26,11 @@ var (
 	developer     = []byte("developer")
 )
 
-const (
-	acceptJSON   = "application/json"
-	acceptStream = "text/event-stream"
-)
-
 // Request names the necessary changes of the body: the model's name, members that
 // are ours or that this upstream does not know, the cap on tokens, and that a
 // stream reports its usage. All else goes out byte for byte.
 func (Dialect) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	r.Path, r.Body, r.Accept = chatPath, c.Body, acceptJSON
-	if c.Stream {
-		r.Accept = acceptStream
-	}
+	r.Path, r.Body, r.Accept = chatPath, c.Body, c.Accept()
 	p := patcher{c: c, s: s, quirks: &t.Upstream.Config.Quirks, patches: r.Patches[:0]}
 	s.Buf, s.Cuts, s.Picks = s.Buf[:0], s.Cuts[:0], s.Picks[:0]
 	p.model(t)

@@ -35,10 +35,7 @@ var keptHere = []int{TopModel, TopInput, TopStream, TopMaxOutputTokens, TopStore
 
 // Request is dialect.Dialect: it names the necessary changes of the client's own body.
 func (Native) Request(r *proxy.Request, c *dialect.Chat, t *dialect.Target, s *dialect.Scratch) error {
-	r.Path, r.Body, r.Accept = path, c.Told, "application/json"
-	if c.Stream {
-		r.Accept = "text/event-stream"
-	}
+	r.Path, r.Body, r.Accept = path, c.Told, c.Accept()
 	s.Buf, s.Cuts, s.Picks = s.Buf[:0], s.Cuts[:0], s.Picks[:0]
 	p := patcher{c: c, body: c.Told, doc: c.ToldDoc, s: s, patches: r.Patches[:0], unseen: c.Unseen}
 	p.top(t)
