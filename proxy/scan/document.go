@@ -105,7 +105,8 @@ func (d *Document) Top(id int) (Field, bool) {
 func (d *Document) TopIndex(id int) int32 { return d.top[id] - 1 }
 
 // Member is the index in Fields of a member of the object Fields[parent], -1
-// if it has none with that id.
+// if it has none with that id. The parent -1 is the top object, so that callers
+// look first whether a parent is there.
 func (d *Document) Member(parent int32, id int) int32 {
 	if parent < 0 {
 		return d.TopIndex(id)
