@@ -101,10 +101,15 @@ func (u *Upstream) speaks() (d dialect, known bool) {
 var furtherEndpoints = []string{"/completions", "/images/generations", "/images/edits", "/audio/speech",
 	"/audio/transcriptions", "/moderations", "/rerank"}
 
-// endpointOf is the end of a path that leads to one endpoint, of any dialect; empty: none does.
-func endpointOf(path string) string {
+// endpointOf is the end of a path that leads to one endpoint: of the dialect spoken, or of one
+// that serves chats. Others are too short: GitHub's models are below /inference, as whisper.cpp's
+// endpoint is called. Empty: none does.
+func endpointOf(path, spoken string) string {
 	path = strings.TrimRight(path, "/")
 	for i := range dialects {
+		if !dialects[i].writes && dialects[i].name != spoken {
+			continue
+		}
 		for _, end := range dialects[i].endpoints {
 			if strings.HasSuffix(path, end) {
 				return end

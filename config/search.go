@@ -188,7 +188,7 @@ func (v *validator) searchUpstream(path string, s *Search, u *SearchUpstream) {
 		v.oneOf(path+".format", u.Format, slices.Sorted(maps.Keys(searchFormats))...)
 		return
 	}
-	v.baseURL(path+".base_url", u.BaseURL)
+	v.baseURL(path+".base_url", u.BaseURL, "")
 	v.headerValue(path+".key", u.Key)
 	carrier := ""
 	if u.Key != "" {

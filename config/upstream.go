@@ -167,7 +167,7 @@ func (v *validator) upstreamName(path, name string, i int, taken map[string]int,
 }
 
 func (v *validator) upstream(path string, u *Upstream) {
-	v.baseURL(path+".base_url", u.BaseURL)
+	v.baseURL(path+".base_url", u.BaseURL, u.Spoken())
 	if v.vendor(path, u) {
 		v.wholeBaseURL(path+".base_url", u)
 	}
@@ -201,7 +201,8 @@ func (v *validator) upstream(path string, u *Upstream) {
 
 const baseURLExpected = "expected http://host[:port]/v1, https://host[:port]/v1 or unix:/path/to.sock"
 
-func (v *validator) baseURL(path, text string) {
+// baseURL checks the address of an upstream; spoken is its dialect.
+func (v *validator) baseURL(path, text, spoken string) {
 	if text == "" {
 		v.wrong(path, "the upstream has no address; "+baseURLExpected)
 		return
@@ -231,8 +232,8 @@ func (v *validator) baseURL(path, text string) {
 		v.src.hide(v.at[path].node)
 		v.wrong(path, "the URL has a query or fragment; expected only host and path, secrets belong in key: or "+
 			"headers:")
-	case endpointOf(u.Path) != "":
-		before := strings.TrimSuffix(strings.TrimRight(text, "/"), endpointOf(u.Path))
+	case endpointOf(u.Path, spoken) != "":
+		before := strings.TrimSuffix(strings.TrimRight(text, "/"), endpointOf(u.Path, spoken))
 		before, _, _ = strings.Cut(before, "/models/") // of Gemini
 		if v.referred(path) {
 			before = "such as https://host/v1"

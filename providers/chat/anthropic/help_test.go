@@ -61,10 +61,15 @@ func run(s dialect.Stream, input string, complete bool, cuts ...int) string {
 	return out.String()
 }
 
-var created = regexp.MustCompile(`"created":\d+`)
+var (
+	created = regexp.MustCompile(`"created":\d+`)
+	ownID   = regexp.MustCompile(`"id":"chatcmpl-g[0-9a-z]+"`)
+)
 
 // timeless takes the current time out of an answer.
-func timeless(s string) string { return created.ReplaceAllString(s, `"created":1`) }
+func timeless(s string) string {
+	return ownID.ReplaceAllString(created.ReplaceAllString(s, `"created":1`), `"id":"chatcmpl-g"`)
+}
 
 const prompt = `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`
 

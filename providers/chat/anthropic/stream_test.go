@@ -188,8 +188,12 @@ func TestAnswersThatEndEarly(t *testing.T) {
 	none := dialect.Usage{Prompt: 8, Completion: 2, Estimated: true}
 	bare := open("0", `{"type":"text","text":"the"}`) + text("0", " small")
 	got := translate(t, bare, false, nil)
-	if got.usage != none || !strings.Contains(got.out, `"id":"chatcmpl-"`) {
+	if got.usage != none || !strings.Contains(got.out, `"id":"chatcmpl-g"`) {
 		t.Errorf("without message_start: %+v", got)
+	}
+	long := event("message_start", `{"type":"message_start","message":{"id":"msg_`+strings.Repeat("x", 1000)+`","usage":`+startUsage+`}}`)
+	if got := translate(t, long+bare, false, nil); strings.Contains(got.out, "xxx") || !strings.Contains(got.out, `"id":"chatcmpl-g"`) {
+		t.Errorf("a long id is in every chunk: %.300s", got.out)
 	}
 	f("zero", start(`{"input_tokens":0,"output_tokens":0}`)+text("0", "a")+last("end_turn", `{"output_tokens":0}`)+stop,
 		chunk(role)+chunk(`"content":"a"`)+finish("stop")+head+

@@ -1,6 +1,10 @@
 package dialect
 
-import "bytes"
+import (
+	"bytes"
+	"math/rand/v2"
+	"strconv"
+)
 
 // MaxChoices is the most choices of one answer that is translated.
 const MaxChoices = 8
@@ -23,6 +27,8 @@ type Answer struct {
 	AtEnd bool
 	// Begun is how many choices have had their first chunk.
 	Begun int
+	// ID is the completion's, without its prefix, once the answer has begun.
+	ID []byte
 
 	to      writer
 	chunks  chunks
@@ -96,12 +102,21 @@ func (a *Answer) Pass(p []byte) []byte {
 // Over says that nothing more is read.
 func (a *Answer) Over() bool { return a.done || a.failed }
 
-// Begin begins the answer, with the completion's id without its prefix.
+// maxID is the longest id of an upstream that is taken over: every chunk repeats it.
+const maxID = 128
+
+// Begin begins the answer, with the completion's id without its prefix. An answer whose upstream
+// gave it none, or one that is too long, gets an id of ours.
 func (a *Answer) Begin(id []byte) {
 	if a.Begun > 0 {
 		return
 	}
-	a.to.begin(id, a.Chat.Model.ID)
+	if len(id) > 0 && len(id) <= maxID {
+		a.ID = append(a.ID[:0], id...)
+	} else {
+		a.ID = strconv.AppendUint(append(a.ID[:0], 'g'), rand.Uint64(), 36)
+	}
+	a.to.begin(a.ID, a.Chat.Model.ID)
 	a.BeginChoice(0)
 }
 
@@ -272,5 +287,5 @@ func (a *Answer) Reset() {
 		w.reset()
 		completions.Put(w)
 	}
-	*a = Answer{Events: a.Events, chunks: a.chunks}
+	*a = Answer{Events: a.Events, chunks: a.chunks, ID: a.ID[:0]}
 }

@@ -242,7 +242,7 @@ const maxWords = 160
 type upstreamError struct{ message, kind, code string }
 
 // readError knows {"error":{message,type,code}} (OpenAI, Anthropic, vLLM),
-// {"error":"…"}, {"object":"error","message":…} and {"detail":…} (FastAPI).
+// {"error":"…"}, {"object":"error","message":…} and {"detail":…} (FastAPI), also as the message.
 func readError(body []byte) (e upstreamError) {
 	if !gjson.ValidBytes(clip(body)) {
 		return e
@@ -256,23 +256,28 @@ func readError(body []byte) (e upstreamError) {
 	default:
 		at = root
 	}
-	e = upstreamError{message: at.Get("message").String(), kind: at.Get("type").String(), code: at.Get("code").String()}
-	if e.message != "" {
-		return e
-	}
-	detail := root.Get("detail")
-	if detail.IsArray() {
-		var texts []string
-		for i, d := range detail.Array() {
-			if text := d.Get("msg").String(); text != "" && i < 4 {
-				texts = append(texts, text)
-			}
-		}
-		e.message = strings.Join(texts, "; ")
-	} else {
-		e.message = detail.String()
+	e = upstreamError{message: errorText(at.Get("message")), kind: at.Get("type").String(), code: at.Get("code").String()}
+	if e.message == "" {
+		e.message = errorText(root)
 	}
 	return e
+}
+
+// errorText is a text, or the one in detail; a list of details has texts of its own.
+func errorText(at gjson.Result) string {
+	if at.IsObject() {
+		at = at.Get("detail")
+	}
+	if !at.IsArray() {
+		return at.Str
+	}
+	var texts []string
+	for i, d := range at.Array() {
+		if text := d.Get("msg").Str; text != "" && i < 4 {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 // maxErrorBody bounds the parsed part of an error body; gjson's check recurses.

@@ -66,6 +66,9 @@ func TestFailuresOfUpstreamsBecomeOurs(t *testing.T) {
 		invalid("field required; and more"))
 	f(400, `{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: too many"}}`,
 		invalid("max_tokens: too many"))
+	f(422, `{"object":"error","message":{"detail":[{"loc":["body","x"],"msg":"field required"}]}}`, invalid("field required"))
+	f(400, `{"message":{"detail":"bad tool"}}`, invalid("bad tool"))
+	f(400, `{"message":{"prompt":"words of a prompt: rate limit"}}`, invalid(textRejected))
 	f(400, `<html>nginx on host-7.internal</html>`, invalid(textRejected))
 	f(418, ``, invalid(textRejected))
 

@@ -3,7 +3,6 @@ package gemini
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 
 	"farebox/providers/chat/dialect"
@@ -60,17 +59,6 @@ func isBlocked(r *read) bool {
 	}
 	reason := r.string(r.doc.Member(i, 0))
 	return len(reason) > 0 && string(reason) != "BLOCKED_REASON_UNSPECIFIED"
-}
-
-// maxID is the longest id of an answer that is taken over: every chunk repeats it.
-const maxID = 128
-
-// appendID appends the vendor's id of an answer, or one of our own.
-func appendID(dst, id []byte) []byte {
-	if len(id) > 0 && len(id) <= maxID {
-		return append(dst, id...)
-	}
-	return strconv.AppendUint(append(dst, 'g'), rand.Uint64(), 36)
 }
 
 // index is a candidate's place; the vendor leaves out a 0.

@@ -103,7 +103,7 @@ func (s *stream) detail(index int64, ch *choice, kind string, value, thought []b
 		e.Text = value
 	}
 	if call >= 0 {
-		s.callID = s.appendCallID(s.callID[:0], call, s.id, index, ch.calls)
+		s.callID = s.appendCallID(s.callID[:0], call, s.ID, index, ch.calls)
 		e.ID = s.callID
 	}
 	// Once: clients join the texts of a member that comes again.
@@ -120,7 +120,7 @@ func (s *stream) call(index int64, ch *choice, call int32, signature []byte) {
 		return
 	}
 	s.detail(index, ch, "reasoning.encrypted", signature, nil, call)
-	s.callID = s.appendCallID(s.callID[:0], call, s.id, index, ch.calls)
+	s.callID = s.appendCallID(s.callID[:0], call, s.ID, index, ch.calls)
 	s.pieces = s.appendArguments(s.pieces[:0], call)
 	e := s.Event(dialect.Call, index)
 	e.ID, e.Name, e.Text, e.Index = s.callID, s.string(s.doc.Member(call, callName)), s.pieces, ch.calls

@@ -28,8 +28,8 @@ type stream struct {
 	scanned  scan.Document
 	single   bool // one call of a tool is wanted
 
-	id, callID, pieces []byte // buffers that events point into
-	calls              [maxChoices]choice
+	callID, pieces []byte // buffers that events point into
+	calls          [maxChoices]choice
 }
 
 // choice is one candidate of a stream.
@@ -86,8 +86,7 @@ func (s *stream) Read() {
 // take puts the content of an event, or of a whole answer, that is not an error.
 func (s *stream) take(data []byte) {
 	if s.Begun == 0 {
-		s.id = appendID(s.id[:0], s.string(s.doc.TopIndex(answerID)))
-		s.Begin(s.id)
+		s.Begin(s.string(s.doc.TopIndex(answerID)))
 	}
 	if i := s.doc.TopIndex(answerCandidates); i >= 0 && s.doc.Fields[i].Kind == scan.Array {
 		for at := i + 1; at < s.doc.Fields[i].Next && !s.Failed(); at = s.doc.Fields[at].Next {
@@ -124,7 +123,7 @@ func (s *stream) Flush() {}
 func (s *stream) Release() {
 	s.Reset()
 	s.scanned.Reset()
-	fresh := stream{Answer: s.Answer, scanned: s.scanned, id: s.id[:0], callID: s.callID[:0], pieces: s.pieces[:0],
+	fresh := stream{Answer: s.Answer, scanned: s.scanned, callID: s.callID[:0], pieces: s.pieces[:0],
 		told: s.told[:0], template: s.template}
 	if cap(fresh.pieces) > keepScratch {
 		fresh.pieces = nil
