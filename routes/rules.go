@@ -254,11 +254,7 @@ func (v *Validator) Member(parent int32, id int) *scan.Field {
 // Text is the bytes of a string member between its quotes, escapes as written;
 // nil when it is absent or no string.
 func (v *Validator) Text(parent int32, id int) []byte {
-	f := v.Member(parent, id)
-	if f == nil || f.Kind != scan.String {
-		return nil
-	}
-	return v.Body[f.From+1 : f.To-1]
+	return v.Doc.StringAt(v.Body, v.Doc.Member(parent, id))
 }
 
 // Words is a text member as the client meant it, its escapes resolved; empty

@@ -120,6 +120,23 @@ func (d *Document) Member(parent int32, id int) int32 {
 	return -1
 }
 
+// StringAt is the raw content of a string field of body, between its quotes; nil if i is -1 or the
+// field is not a string.
+func (d *Document) StringAt(body []byte, i int32) []byte {
+	if i < 0 || d.Fields[i].Kind != String {
+		return nil
+	}
+	return body[d.Fields[i].From+1 : d.Fields[i].To-1]
+}
+
+// RawAt is the text of a field's value in body; nil if i is -1 or the value is null.
+func (d *Document) RawAt(body []byte, i int32) []byte {
+	if i < 0 || d.Fields[i].Kind == Null {
+		return nil
+	}
+	return d.Fields[i].Raw(body)
+}
+
 // Named is how many members of the object Fields[i], -1 for the top one, its Shape names.
 func (d *Document) Named(i int32) (n int32) {
 	end := int32(len(d.Fields))

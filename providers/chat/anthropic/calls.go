@@ -72,8 +72,7 @@ func (r *request) result(m int32) {
 		nth = r.unanswered.Answer(r.Text(r.Doc.Member(m, dialect.MessageToolCallID)))
 	}
 	if nth < 0 {
-		r.Fail(r.Doc.Path(m), "A tool message must follow the assistant message with its call, and each call has "+
-			"one; nothing may come between them.")
+		r.FailResult(m)
 		return
 	}
 	r.block()
@@ -118,6 +117,6 @@ func (r *request) result(m int32) {
 // assistant turn have their results.
 func (r *request) answered() {
 	if i := r.unanswered.Open(); i >= 0 {
-		r.Fail("messages", "The call %.64s has no tool message with its result right after it.", r.calls[i].id)
+		r.FailCall(r.calls[i].id)
 	}
 }

@@ -81,12 +81,7 @@ func (p *patcher) text(parent int32, id int) []byte {
 	if parent < 0 {
 		return nil
 	}
-	i := p.doc.Member(parent, id)
-	if i < 0 || p.doc.Fields[i].Kind != scan.String {
-		return nil
-	}
-	f := &p.doc.Fields[i]
-	return p.c.Told[f.From+1 : f.To-1]
+	return p.doc.StringAt(p.c.Told, p.doc.Member(parent, id))
 }
 
 func (p *patcher) model(t *dialect.Target) {

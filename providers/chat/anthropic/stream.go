@@ -146,13 +146,7 @@ func (s *stream) plainText(data []byte) (text []byte, ok bool) {
 }
 
 // text is the raw content of a string field; nil if absent.
-func (s *stream) text(data []byte, i int32) []byte {
-	if i < 0 || s.doc.Fields[i].Kind != scan.String {
-		return nil
-	}
-	f := &s.doc.Fields[i]
-	return data[f.From+1 : f.To-1]
-}
+func (s *stream) text(data []byte, i int32) []byte { return s.doc.StringAt(data, i) }
 
 func (s *stream) inside(data []byte, top, id int) []byte {
 	i := s.doc.TopIndex(top)

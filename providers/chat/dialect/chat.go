@@ -109,21 +109,10 @@ func (c *Chat) Effort() []byte {
 
 // Text is the raw content of a string field, escapes as
 // written; nil when there is no such field (i < 0) or it is not a string.
-func (c *Chat) Text(i int32) []byte {
-	if i < 0 || c.Doc.Fields[i].Kind != scan.String {
-		return nil
-	}
-	f := &c.Doc.Fields[i]
-	return c.Body[f.From+1 : f.To-1]
-}
+func (c *Chat) Text(i int32) []byte { return c.Doc.StringAt(c.Body, i) }
 
 // Raw is the text of a field's value; nil if absent or null.
-func (c *Chat) Raw(i int32) []byte {
-	if i < 0 || c.Doc.Fields[i].Kind == scan.Null {
-		return nil
-	}
-	return c.Doc.Fields[i].Raw(c.Body)
-}
+func (c *Chat) Raw(i int32) []byte { return c.Doc.RawAt(c.Body, i) }
 
 // True says that a field is there and true.
 func (c *Chat) True(i int32) bool { return i >= 0 && c.Doc.Fields[i].Kind == scan.True }

@@ -213,6 +213,17 @@ func (r *RequestReader) Calls(m int32) iter.Seq[PastCall] {
 	}
 }
 
+// FailResult refuses a tool message that answers no open call.
+func (r *RequestReader) FailResult(m int32) {
+	r.Fail(r.PathOf(m), "A tool message must follow the assistant message with its call, and each call has one; "+
+		"nothing may come between them.")
+}
+
+// FailCall refuses a call without a result. The id is escaped.
+func (r *RequestReader) FailCall(id []byte) {
+	r.Fail("messages", "The call %.64s has no tool message with its result right after it.", id)
+}
+
 // AppendInput appends a call's arguments, JSON inside a string, as the object itself. Any
 // other value is kept under the name arguments, so that nothing is lost.
 func AppendInput(dst, escaped []byte) []byte {

@@ -59,8 +59,7 @@ func (r *request) result(m int32) {
 		r.calls[i].answer = m
 		return
 	}
-	r.Fail(r.PathOf(m), "A tool message must follow the assistant message with its call, and each call has one; "+
-		"nothing may come between them.")
+	r.FailResult(m)
 }
 
 // results writes, before a turn that is not a tool's, the results of all calls of the
@@ -74,7 +73,7 @@ func (r *request) results() {
 	for i := range r.calls {
 		c := &r.calls[i]
 		if c.answer < 0 {
-			r.missing(c)
+			r.FailCall(bytes.Trim(c.id, `"`))
 			break
 		}
 		r.part()
@@ -89,10 +88,6 @@ func (r *request) results() {
 	r.endTurn()
 	r.calls = r.calls[:0]
 	r.unanswered.Clear()
-}
-
-func (r *request) missing(c *call) {
-	r.Fail("messages", "The call %.64s has no tool message with its result right after it.", bytes.Trim(c.id, `"`))
 }
 
 // beside writes the pictures and files of a result behind it, in the same turn.

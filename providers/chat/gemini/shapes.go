@@ -78,20 +78,9 @@ type read struct {
 }
 
 // string is the raw content of a string field; nil if absent.
-func (r *read) string(i int32) []byte {
-	if i < 0 || r.doc.Fields[i].Kind != scan.String {
-		return nil
-	}
-	f := &r.doc.Fields[i]
-	return r.body[f.From+1 : f.To-1]
-}
+func (r *read) string(i int32) []byte { return r.doc.StringAt(r.body, i) }
 
-func (r *read) raw(i int32) []byte {
-	if i < 0 || r.doc.Fields[i].Kind == scan.Null {
-		return nil
-	}
-	return r.doc.Fields[i].Raw(r.body)
-}
+func (r *read) raw(i int32) []byte { return r.doc.RawAt(r.body, i) }
 
 // parts is the list of a candidate's parts; -1 if absent.
 func (r *read) parts(candidate int32) int32 {

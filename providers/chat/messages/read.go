@@ -55,12 +55,7 @@ type reader struct {
 func (r *reader) top(id int) []byte { return r.raw(r.doc.TopIndex(id)) }
 
 // raw is the text of a field's value; nil if absent or null.
-func (r *reader) raw(i int32) []byte {
-	if i < 0 || r.doc.Fields[i].Kind == scan.Null {
-		return nil
-	}
-	return r.doc.Fields[i].Raw(r.body)
-}
+func (r *reader) raw(i int32) []byte { return r.doc.RawAt(r.body, i) }
 
 // member is the index of an object's member; -1 if absent, or it is null.
 func (r *reader) member(parent int32, id int) int32 {
@@ -74,13 +69,7 @@ func (r *reader) member(parent int32, id int) int32 {
 }
 
 // text is the raw content of a string field; nil if it is not one.
-func (r *reader) text(i int32) []byte {
-	if i < 0 || r.doc.Fields[i].Kind != scan.String {
-		return nil
-	}
-	f := &r.doc.Fields[i]
-	return r.body[f.From+1 : f.To-1]
-}
+func (r *reader) text(i int32) []byte { return r.doc.StringAt(r.body, i) }
 
 func (r *reader) isTrue(i int32) bool { return i >= 0 && r.doc.Fields[i].Kind == scan.True }
 

@@ -16,7 +16,7 @@ const unread dialect.Omission = "previous_response_id"
 // Previous is the answer that a body goes on from, as between the quotes of a JSON
 // string; nil: none.
 func Previous(body []byte, doc *scan.Document) []byte {
-	return text(body, doc, doc.TopIndex(TopPreviousResponseID))
+	return doc.StringAt(body, doc.TopIndex(TopPreviousResponseID))
 }
 
 // Own are the items of a body's own input, with commas between them. A plain text is a

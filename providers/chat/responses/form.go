@@ -178,8 +178,8 @@ func (f *Form) problem(path, text string) {
 }
 
 // text and raw are those of a field of the body.
-func (f *Form) text(i int32) []byte { return text(f.body, f.doc, i) }
-func (f *Form) raw(i int32) []byte  { return raw(f.body, f.doc, i) }
+func (f *Form) text(i int32) []byte { return f.doc.StringAt(f.body, i) }
+func (f *Form) raw(i int32) []byte  { return f.doc.RawAt(f.body, i) }
 
 // member is the index of a field's member, -1 if absent or if the field is.
 func (f *Form) member(i int32, id int) int32 {

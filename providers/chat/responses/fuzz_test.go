@@ -82,7 +82,7 @@ func sentAsRead(t *testing.T, body []byte, doc *scan.Document) {
 		return // that was refused by the rules
 	}
 	for i := tools + 1; i < again.Fields[tools].Next; i = again.Fields[i].Next {
-		if kind := string(text(sent, &again, again.Member(i, ToolType))); kind != "function" && kind != "custom" {
+		if kind := string(again.StringAt(sent, again.Member(i, ToolType))); kind != "function" && kind != "custom" {
 			t.Fatalf("%s\nis sent with a tool %q:\n%s", body, kind, sent)
 		}
 	}

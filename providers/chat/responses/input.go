@@ -54,7 +54,7 @@ var itemKinds = [...]string{"message", "function_call", "function_call_output", 
 func (f *Form) kind(i int32) string { return kindOfItem(f.body, f.doc, i) }
 
 func kindOfItem(body []byte, doc *scan.Document, i int32) string {
-	t := text(body, doc, doc.Member(i, ItemType))
+	t := doc.StringAt(body, doc.Member(i, ItemType))
 	for _, kind := range itemKinds {
 		if string(t) == kind {
 			return kind // without a copy
@@ -389,10 +389,10 @@ func (f *Form) file(p int32) bool {
 // filePart is the data of a file part, or where the file is, and its name.
 func filePart(body []byte, doc *scan.Document, p int32) (link, name []byte) {
 	if inner := doc.Member(p, PartFile); inner >= 0 {
-		return raw(body, doc, doc.Member(inner, FileData)), raw(body, doc, doc.Member(inner, FileName))
+		return doc.RawAt(body, doc.Member(inner, FileData)), doc.RawAt(body, doc.Member(inner, FileName))
 	}
-	if link = raw(body, doc, doc.Member(p, PartFileData)); link == nil {
-		link = raw(body, doc, doc.Member(p, PartFileURL))
+	if link = doc.RawAt(body, doc.Member(p, PartFileData)); link == nil {
+		link = doc.RawAt(body, doc.Member(p, PartFileURL))
 	}
-	return link, raw(body, doc, doc.Member(p, PartFilename))
+	return link, doc.RawAt(body, doc.Member(p, PartFilename))
 }

@@ -130,7 +130,7 @@ func appendPatched(dst, object []byte, c *dialect.Chat, t *dialect.Target, f *Fo
 		case "model":
 			dst = append(dst, t.QuotedID...)
 		case "instructions":
-			dst = append(dst, orNull(raw(c.Told, c.ToldDoc, c.ToldDoc.TopIndex(TopInstructions)))...)
+			dst = append(dst, orNull(c.ToldDoc.RawAt(c.Told, c.ToldDoc.TopIndex(TopInstructions)))...)
 		case "error":
 			dst = append(append(dst, `{"code":"`...), errorCode([]byte(fault.Code))...)
 			dst = append(append(append(dst, `","message":"`...), fault.Message...), `"}`...)

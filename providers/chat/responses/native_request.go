@@ -59,8 +59,8 @@ type patcher struct {
 	err     error
 }
 
-func (p *patcher) text(i int32) []byte { return text(p.body, p.doc, i) }
-func (p *patcher) raw(i int32) []byte  { return raw(p.body, p.doc, i) }
+func (p *patcher) text(i int32) []byte { return p.doc.StringAt(p.body, i) }
+func (p *patcher) raw(i int32) []byte  { return p.doc.RawAt(p.body, i) }
 
 // replace puts text in the place of a field's value. text must outlive the request.
 func (p *patcher) replace(i int32, text []byte) {

@@ -73,7 +73,7 @@ func References(body []byte, doc *scan.Document, most int) (refs []Reference) {
 		if doc.Fields[i].Kind != scan.Object || kindOfItem(body, doc, i) != "item_reference" {
 			continue
 		}
-		id := text(body, doc, doc.Member(i, ItemID))
+		id := doc.StringAt(body, doc.Member(i, ItemID))
 		switch {
 		case len(id) == 0:
 			continue

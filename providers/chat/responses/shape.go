@@ -223,24 +223,6 @@ func Shape(brand string, aliases []string) *scan.Shape {
 	return scan.NewShape(members...)
 }
 
-// text is the raw content of a string field, escapes as written; nil
-// if absent (i < 0) or it is not a string.
-func text(body []byte, doc *scan.Document, i int32) []byte {
-	if i < 0 || doc.Fields[i].Kind != scan.String {
-		return nil
-	}
-	f := &doc.Fields[i]
-	return body[f.From+1 : f.To-1]
-}
-
-// raw is the text of a field's value; nil if absent or null.
-func raw(body []byte, doc *scan.Document, i int32) []byte {
-	if i < 0 || doc.Fields[i].Kind == scan.Null {
-		return nil
-	}
-	return doc.Fields[i].Raw(body)
-}
-
 var (
 	_ dialect.Form = (*Form)(nil)
 )
