@@ -102,12 +102,16 @@ func (t *tx) beginAudit() error {
 	return err
 }
 
+// byIdem finds a change by its key. It repeats the condition of the index audit_idem, which is not used
+// otherwise.
+const byIdem = "who = $1 AND idem = $2 AND idem <> ''"
+
 // repeated gives a RepeatError for a key whose change was made before.
 func (q *Query) repeated(e *AuditEntry) error {
 	if e.Idem == "" {
 		return nil
 	}
-	row, err := audits.one(q, "who = $1 AND idem = $2", e.Who, e.Idem)
+	row, err := audits.one(q, byIdem, e.Who, e.Idem)
 	switch {
 	case errors.Is(err, ErrNoRow):
 		return nil

@@ -186,10 +186,22 @@ func TestLongAPageOfRequestsReadsFewRows(t *testing.T) {
 	}
 }
 
+// A change with a key takes as long after 100,000 others. All changes of its token were read.
+func TestRepeatedChangesAreFoundByTheirIndex(t *testing.T) {
+	s, err := OpenSQLite(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if plan := planOf(t, s, audits.row+byIdem, "a", "b"); !strings.Contains(plan, "INDEX audit_idem") {
+		t.Errorf("a repeated change is read by %s", plan)
+	}
+}
+
 // planOf returns SQLite's plan for a list.
-func planOf(t *testing.T, s Store, query string) string {
+func planOf(t *testing.T, s Store, query string, args ...any) string {
 	t.Helper()
-	rows, err := s.(interface{ DB() *sql.DB }).DB().Query("EXPLAIN QUERY PLAN " + query)
+	rows, err := s.(interface{ DB() *sql.DB }).DB().Query("EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
