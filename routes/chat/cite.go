@@ -82,6 +82,24 @@ func (s *cites) stream(out []byte) []byte {
 	return append(reported, out[done:]...)
 }
 
+// forget begins the answer anew: an attempt may have given a part of it. s may be nil.
+func (s *cites) forget() {
+	if s != nil {
+		s.choices = s.choices[:0]
+	}
+}
+
+// piece is dialect.Additions.Cite.
+func (s *cites) piece(text []byte, ends bool) (rest, sources []byte) {
+	if len(s.choices) == 0 {
+		s.choices = append(s.choices, citing{})
+	}
+	if of := &s.choices[0]; len(text) > 0 || ends && len(of.held) > 0 {
+		return s.read(of, text, ends)
+	}
+	return nil, nil
+}
+
 // whole is stream for a whole answer.
 func (s *cites) whole(answer []byte) []byte {
 	if reported := s.rewrite(answer, "message", true); reported != nil {

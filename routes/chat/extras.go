@@ -33,16 +33,33 @@ func (c *inference) appendExtras(answer []byte, flags journal.Flags) []byte {
 	repeats := gjson.GetBytes(answer, c.call.Config().Brand+"_parameters").Exists()
 	answer = answer[:end]
 	if !costs {
-		answer = c.appendCostOf(answer, &c.reply.usage, flags)
+		if cost := c.appendCostOf(nil, &c.reply.usage, flags); cost != nil {
+			answer = append(append(answer, `,"cost":`...), cost...)
+		}
 	}
 	if !repeats {
-		answer = c.appendFlags(append(answer, ','), true)
+		answer = c.appendParameters(append(answer, ','), true)
 	}
 	return append(answer, '}')
 }
 
-// appendCost is dialect.Chat.Cost: it appends the cost member of a stream that
-// came to its end.
+// additions are those to the answer of a client of another form.
+func (c *inference) additions() (a dialect.Additions) {
+	if c.lookup.tells() || c.call.Config().Compat.AnswerExtras && !c.chat.Stream {
+		a.Parameters = c.appendFlags(nil, true)
+	}
+	if c.lookup.documents(&c.flags) {
+		call := c.documents()
+		a.Documents = &call
+	}
+	if c.cites != nil {
+		a.Cite = c.cites.piece
+	}
+	return a
+}
+
+// appendCost is dialect.Chat.Cost: it appends the cost of a stream that came to its
+// end.
 func (c *inference) appendCost(dst []byte, u *dialect.Usage) []byte { return c.appendCostOf(dst, u, 0) }
 
 // appendCostOf appends the charge, as the account pays it. It is left out where the hold does not
@@ -54,16 +71,21 @@ func (c *inference) appendCostOf(dst []byte, u *dialect.Usage, flags journal.Fla
 		return dst
 	}
 	const nanoDigits = 9
-	dst = config.AppendDecimal(append(dst, `,"cost":{"usd":`...), int64(usd), nanoDigits)
+	dst = config.AppendDecimal(append(dst, `{"usd":`...), int64(usd), nanoDigits)
 	dst = config.AppendDecimal(append(dst, `,"diem":`...), int64(diem), nanoDigits)
 	return append(dst, '}')
 }
 
-// appendFlags appends the member that repeats the effective parameters, and says what
-// was looked up.
+// appendParameters appends the member with the effective parameters.
+func (c *inference) appendParameters(dst []byte, texts bool) []byte {
+	dst = append(append(append(dst, '"'), c.call.Config().Brand...), `_parameters":`...)
+	return c.appendFlags(dst, texts)
+}
+
+// appendFlags appends an object with the effective parameters and the results of a lookup.
 func (c *inference) appendFlags(dst []byte, texts bool) []byte {
 	f, brand := &c.flags, c.call.Config().Brand
-	dst = append(append(append(dst, '"'), brand...), `_parameters":{"enable_web_search":`...)
+	dst = append(dst, `{"enable_web_search":`...)
 	search := f.webSearch
 	if search == "" {
 		search = "off"
@@ -116,8 +138,8 @@ func (c *inference) setLookup() {
 		return
 	}
 	c.call.Ctx.Response.Header.SetCanonical(c.view.webHeader, routes.ViewBytes(c.lookup.outcome()))
-	if c.chat.Stream && c.lookup.tells() {
-		c.tells = c.appendFlags(nil, c.flags.inStream || c.chat.Form != nil)
+	if c.chat.Stream && c.lookup.tells() && c.chat.Form == nil {
+		c.tells = c.appendParameters(nil, c.flags.inStream)
 		c.shows = c.lookup.documents(&c.flags)
 	}
 }

@@ -187,6 +187,9 @@ func (c *inference) readWhole() attempt.Verdict {
 	if err != nil {
 		return c.broken()
 	}
+	if c.chat.Said = nil; c.chat.Form != nil && !c.native {
+		c.said, c.chat.Said = dialect.Completion{}, &c.said
+	}
 	out, usage, err := d.Answer(body, &c.chat, c.target, c.scratch)
 	if err != nil {
 		return c.unread(err)
@@ -211,6 +214,10 @@ func (c *inference) beginStream() attempt.Verdict {
 		return c.broken()
 	}
 	c.releaseStream()
+	if c.chat.Form != nil && !c.native {
+		c.chat.Client = dialect.OpenForm(&c.chat)
+		c.cites.forget()
+	}
 	c.stream = c.speaks(c.target).Stream(&c.chat, c.target)
 	if c.chat.Verbatim {
 		var ok bool
@@ -255,6 +262,9 @@ func (c *inference) beginStream() attempt.Verdict {
 // endsWell says that a stream of which nothing was passed on yet, and which is
 // over, still has something to say: some servers leave out the last empty line.
 func (c *inference) endsWell(all []byte) bool {
+	client := c.chat.Client
+	c.chat.Client = nil // it gets the answer once
+	defer func() { c.chat.Client = client }()
 	s := c.speaks(c.target).Stream(&c.chat, c.target)
 	defer s.Release()
 	s.Pass(all)
@@ -269,9 +279,9 @@ func (c *inference) releaseStream() {
 		c.stream.Release()
 		c.stream, c.enclave.stream = nil, nil
 	}
-	if c.told != nil {
-		c.told.Release()
-		c.told = nil
+	if c.chat.Client != nil {
+		c.chat.Client.Release()
+		c.chat.Client = nil
 	}
 }
 

@@ -208,37 +208,35 @@ func (c *inference) documented(out []byte) []byte {
 	if at = jsontext.SkipSpace(out, at+1); at >= len(out) || out[at] != '{' {
 		return out
 	}
-	call := append(c.appendDocuments([]byte(`"tool_calls":[`), true), ']')
+	call := c.documents()
+	member := append(append([]byte(`"tool_calls":[{"index":0,`), call.Append(nil)[1:]...), ']')
 	c.shows = false
-	return insertMember(out, at+1, call)
+	return insertMember(out, at+1, member)
 }
 
 // withDocuments puts the results as a tool call into the first choice of a whole
 // answer (addendum 5.7).
 func (c *inference) withDocuments(answer []byte) []byte {
+	documents := c.documents()
+	call := documents.Append(nil)
 	message := gjson.GetBytes(answer, "choices.0.message")
 	calls := gjson.GetBytes(answer, "choices.0.message.tool_calls")
 	switch {
 	case !message.IsObject() || message.Index == 0:
 		return answer
 	case calls.IsArray() && calls.Index > 0:
-		call := c.appendDocuments(nil, false)
 		if len(calls.Array()) > 0 {
 			call = append(call, ',')
 		}
 		return slices.Insert(answer, calls.Index+1, call...)
 	case calls.Exists(): // null
-		call := append(c.appendDocuments([]byte{'['}, false), ']')
-		return slices.Replace(answer, calls.Index, calls.Index+len(calls.Raw), call...)
+		return slices.Replace(answer, calls.Index, calls.Index+len(calls.Raw), append(append([]byte{'['}, call...), ']')...)
 	}
-	return insertMember(answer, message.Index+1, append(c.appendDocuments([]byte(`"tool_calls":[`), false), ']'))
+	return insertMember(answer, message.Index+1, append(append([]byte(`"tool_calls":[`), call...), ']'))
 }
 
-// appendDocuments appends that tool call. With an index it is one of a stream.
-func (c *inference) appendDocuments(dst []byte, index bool) []byte {
-	if dst = append(dst, '{'); index {
-		dst = append(dst, `"index":0,`...)
-	}
+// documents is that tool call.
+func (c *inference) documents() dialect.ToolCall {
 	args := []byte(`{"documents":[`)
 	for i := range c.lookup.answer.Found {
 		t := &c.lookup.answer.Found[i]
@@ -246,8 +244,6 @@ func (c *inference) appendDocuments(dst []byte, index bool) []byte {
 		args = jsontext.AppendString(append(jsontext.AppendString(args, t.Title), `,"url":`...), t.URL)
 		args = jsontext.Object(args).Text("snippet", cutText(t.Text, maxCited)).Text("published_at", t.Date).End()
 	}
-	dst = append(append(dst, `"id":"web_search_call","type":"function","function":{"name":"`...),
-		c.call.Config().Brand...)
-	dst = append(dst, `_web_search_documents","arguments":`...)
-	return append(jsontext.AppendString(dst, append(args, "]}"...)), "}}"...)
+	return dialect.ToolCall{ID: []byte("web_search_call"), Name: []byte(c.call.Config().Brand + "_web_search_documents"),
+		Input: jsontext.AppendEscaped(nil, append(args, "]}"...))}
 }

@@ -47,6 +47,9 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		}
 		c.cite()
 	}
+	if c.chat.Form != nil {
+		c.chat.Adds = c.additions()
+	}
 	c.carryOn()
 	c.scratch = c.owner.scratches.Get().(*dialect.Scratch)
 	c.runAttempts(c.call.Ctx, 0)
@@ -63,6 +66,9 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		flags, c.call.Cause = journal.FlagAborted, gone.String()
 	}
 	c.call.Status = 200
+	if e := c.readSaid(); e != nil {
+		return false, e
+	}
 	if violated, e := c.violated(); violated || e != nil {
 		if e == nil {
 			c.bill(c.reply.usage, flags)
@@ -76,14 +82,16 @@ func (c *inference) CarryOut() (relayed bool, e *routes.Error) {
 		c.bill(c.reply.usage, flags)
 		return false, nil
 	}
-	if (c.call.Config().Compat.AnswerExtras || c.lookup.tells()) && !c.chat.Embedding && !c.native {
+	switch tells := c.call.Config().Compat.AnswerExtras || c.lookup.tells(); {
+	case c.chat.Said != nil:
+		if e := c.retell(flags); e != nil {
+			return false, e
+		}
+	case tells && !c.chat.Embedding && !c.native:
 		inPlace := c.inPlace()
 		if c.reply.out = c.appendExtras(c.reply.out, flags); inPlace {
 			c.answer = c.reply.out // it may have grown out of its place
 		}
-	}
-	if e := c.retell(); e != nil {
-		return false, e
 	}
 	c.bill(c.reply.usage, flags)
 	return false, nil

@@ -22,17 +22,17 @@ type inference struct {
 	view  *view
 
 	chat    dialect.Chat
-	doc     *scan.Document     // of a body that was made of another form's; nil: it never had one
-	told    dialect.FormStream // the answer in that form; nil: it is the client's as it is
-	native  bool               // the target speaks the client's form
-	missing *routes.Error      // why the request can only be answered again; nil: it is whole
-	schema  []byte             // that whole answers must follow; nil: none, or not for us to check
-	scratch *dialect.Scratch   // until a stream begins
+	doc     *scan.Document   // of a body that was made of another form's; nil: it never had one
+	native  bool             // the target speaks the client's form
+	missing *routes.Error    // why the request can only be answered again; nil: it is whole
+	schema  []byte           // that whole answers must follow; nil: none, or not for us to check
+	scratch *dialect.Scratch // until a stream begins
 	request proxy.Request
 	x       proxy.Exchange
 	want    billing.Admission
-	number  [24]byte // as a header has it
-	answer  []byte   // non-stream answer, at most maxBuffered
+	number  [24]byte           // as a header has it
+	answer  []byte             // non-stream answer, at most maxBuffered
+	said    dialect.Completion // it, for a client of another form
 	usage   dialect.Usage
 
 	// Choice of targets (forward.go).
@@ -70,7 +70,7 @@ type inference struct {
 	parses     bool        // its file parts become text
 	files      []file      // until they are read
 	lookup     *lookup     // nil: nothing is looked up
-	cites      *cites      // nil: no source is cited
+	cites      *cites      // nil: no source is cited in a chat completion
 	tells      []byte      // members for the first event of a stream
 	shows      bool        // its first delta gets the found texts as a tool call
 	drains     atomic.Bool // it holds a slot in Capability.drains
@@ -156,7 +156,7 @@ func (c *inference) Recycle() {
 	c.releaseStream()
 	c.giveScratch()
 	c.x.Reset()
-	c.native, c.schema, c.missing = false, nil, nil
+	c.native, c.schema, c.missing, c.said = false, nil, nil, dialect.Completion{}
 	if c.doc != nil {
 		c.doc.Reset()
 	}

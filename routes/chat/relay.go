@@ -25,9 +25,6 @@ func (c *inference) relayStream() {
 	r.Header.SetContentType("text/event-stream")
 	r.Header.Set("Cache-Control", "no-cache")
 	r.Header.Set("X-Accel-Buffering", "no")
-	if c.chat.Form != nil && !c.native {
-		c.told = c.chat.Form.Stream(&c.chat)
-	}
 	c.giveScratch()
 	c.attach()
 }
@@ -79,11 +76,11 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	if c.shows && !c.stream.Failed() {
 		out = c.documented(out)
 	}
-	if c.cites != nil && !c.stream.Failed() {
+	if c.cites != nil && c.chat.Form == nil && !c.stream.Failed() {
 		out = c.cites.stream(out)
 	}
-	if c.told != nil {
-		out = c.told.Pass(out)
+	if c.chat.Client != nil {
+		out = c.chat.Client.Pass(out)
 	}
 	c.call.Record(out)
 	if c.sum(out); c.isUnsealed() {
@@ -200,7 +197,7 @@ func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	if len(c.tells) > 0 && !c.stream.Failed() {
 		c.tail = c.announced(c.tail) // all of it comes at once
 	}
-	if c.cites != nil && !c.stream.Failed() {
+	if c.cites != nil && c.chat.Form == nil && !c.stream.Failed() {
 		c.tail = c.cites.stream(c.tail)
 	}
 	usage := c.stream.Usage()
@@ -252,7 +249,8 @@ var (
 // ending is the client's last bytes, and whether its body ends properly with
 // them. Where the answer was read to its end for nobody, they are only kept.
 func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
-	between := c.chat.Stream && (c.told != nil || c.stream.AtBoundary())
+	client := c.chat.Client
+	between := c.chat.Stream && (client != nil || c.stream.AtBoundary())
 	switch {
 	case gone && !complete:
 		return nil, false
@@ -260,14 +258,14 @@ func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
 		return c.endWith(&notSealed), true
 	case c.cut:
 		return c.endWith(&spent), true
-	case c.cap != nil && c.told == nil:
+	case c.cap != nil && client == nil:
 		return c.cap, true
 	case c.cap != nil:
-		c.tail = slices.Clone(c.told.Pass(c.cap))
-		return append(c.tail, c.told.Finish()...), true
-	case complete && c.told != nil:
-		c.tail = slices.Clone(c.told.Pass(c.tail))
-		return append(c.tail, c.told.Finish()...), true
+		c.tail = slices.Clone(client.Pass(c.cap))
+		return append(c.tail, client.Finish()...), true
+	case complete && client != nil:
+		c.tail = slices.Clone(client.Pass(c.tail))
+		return append(c.tail, client.Finish()...), true
 	case complete:
 		return c.tail, true
 	case c.endless && between:
@@ -281,9 +279,9 @@ func (c *inference) ending(gone, complete bool) (out []byte, clean bool) {
 // endWith appends an event for a fault after the last bytes.
 func (c *inference) endWith(f *dialect.Fault) []byte {
 	switch {
-	case c.told != nil:
-		c.tail = slices.Clone(c.told.Pass(c.tail))
-		return append(c.tail, c.told.Fail(f)...)
+	case c.chat.Client != nil:
+		c.tail = slices.Clone(c.chat.Client.Pass(c.tail))
+		return append(c.tail, c.chat.Client.Fail(f)...)
 	case c.native:
 		return c.chat.Form.AppendError(c.tail, &c.chat, f)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"farebox/billing/journal"
 	"farebox/providers/chat/dialect"
 	"farebox/proxy"
 	"farebox/proxy/scan"
@@ -16,7 +17,7 @@ import (
 func (ca *Capability) Sell(call *routes.Call, r *routes.TranslatedChat) *routes.Error {
 	c := ca.begin(call)
 	c.missing = r.Missing
-	c.chat.Form, c.chat.Told, c.chat.ToldDoc = r.Form, call.Body, &call.Doc
+	c.chat.Form, c.chat.Told, c.chat.ToldDoc, c.chat.Brand = r.Form, call.Body, &call.Doc, call.Config().Brand
 	if c.doc == nil {
 		c.doc = new(scan.Document)
 	}
@@ -223,12 +224,22 @@ func (c *inference) beyond() int64 {
 	return more
 }
 
-// retell turns a whole answer into the client's form.
-func (c *inference) retell() *routes.Error {
-	if c.chat.Form == nil || c.native {
+// readSaid reads a whole answer that came as a chat completion, for a client of another form.
+func (c *inference) readSaid() *routes.Error {
+	if c.chat.Said == nil || c.speaks(c.target).Translates() || c.said.Read(c.reply.out, c.chat.Brand) {
 		return nil
 	}
-	out, err := c.chat.Form.Answer(c.reply.out, &c.chat)
+	c.call.Cause = proxy.UpstreamMalformed.String()
+	return c.unusable(proxy.UpstreamMalformed)
+}
+
+// retell writes a whole answer in the client's form.
+func (c *inference) retell(flags journal.Flags) *routes.Error {
+	c.said.Add(&c.chat.Adds)
+	if c.call.Config().Compat.AnswerExtras && c.said.Cost == nil {
+		c.said.Cost = c.appendCostOf(nil, &c.reply.usage, flags)
+	}
+	out, err := c.chat.Form.Answer(&c.said, &c.chat)
 	if err != nil {
 		c.call.Cause = proxy.UpstreamMalformed.String()
 		return c.unusable(proxy.UpstreamMalformed)

@@ -9,6 +9,7 @@ import (
 	"farebox/config"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/chat/schema"
+	"farebox/proxy/jsontext"
 	"farebox/proxy/scan"
 	"farebox/routes"
 )
@@ -88,15 +89,7 @@ func (c *inference) violated() (bool, *routes.Error) {
 	if c.schema == nil || c.target.Upstream.Config.EnforcesSchema {
 		return false, nil
 	}
-	var texts []string
-	gjson.GetBytes(c.reply.out, "choices").ForEach(func(_, choice gjson.Result) bool {
-		content := choice.Get("message.content")
-		if content.Type == gjson.String && choice.Get("finish_reason").Str == "stop" &&
-			choice.Get("message.refusal").Type != gjson.String {
-			texts = append(texts, content.Str)
-		}
-		return true
-	})
+	texts := c.wholeTexts()
 	if len(texts) == 0 {
 		return false, nil
 	}
@@ -115,4 +108,23 @@ func (c *inference) violated() (bool, *routes.Error) {
 		Message: err.Error() + " The answer was charged: it was produced."}
 	c.call.Status, c.call.Cause, c.reply.out = e.Status, "schema_violation", c.call.ErrorBody(e)
 	return true, nil
+}
+
+// wholeTexts are the texts of the choices that the model has brought to their end.
+func (c *inference) wholeTexts() (texts []string) {
+	if said := c.chat.Said; said != nil {
+		if content := jsontext.Quoted(said.Content); content != nil && string(said.Reason) == "stop" && said.Refusal == nil {
+			texts = append(texts, string(jsontext.AppendUnescaped(nil, content)))
+		}
+		return texts
+	}
+	gjson.GetBytes(c.reply.out, "choices").ForEach(func(_, choice gjson.Result) bool {
+		content := choice.Get("message.content")
+		if content.Type == gjson.String && choice.Get("finish_reason").Str == "stop" &&
+			choice.Get("message.refusal").Type != gjson.String {
+			texts = append(texts, content.Str)
+		}
+		return true
+	})
+	return texts
 }

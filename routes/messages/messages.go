@@ -44,8 +44,8 @@ func (c *Capability) Open(*routes.Gateway) []routes.Row {
 }
 
 // Load is routes.Loader.
-func (*Capability) Load(cfg *config.Config, _ *providers.Catalog, _ any) (routes.View, error) {
-	return routes.View{Own: cfg.Brand, Headers: [][]byte{requestHeader}}, nil
+func (*Capability) Load(*config.Config, *providers.Catalog, any) (routes.View, error) {
+	return routes.View{Headers: [][]byte{requestHeader}}, nil
 }
 
 // requestHeader is where Anthropic's packages look for the request's id.
@@ -74,7 +74,6 @@ func (c *Capability) read(call *routes.Call) (*routes.TranslatedChat, *routes.Er
 	v.CheckAll()
 	checkStops(&v)
 	f, body, wrong := form.Read(call.Body, &call.Doc, searchless(call, &v))
-	f.Brand = call.Own(c).(string)
 	f.SetBetas(call.Ctx.Request.Header.PeekAll("anthropic-beta"))
 	reported := &routes.TranslatedChat{Form: f, Body: body, Issues: v.Issues}
 	if len(v.Issues) == 0 {

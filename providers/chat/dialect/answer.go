@@ -14,7 +14,7 @@ const keepOut = 8 << 10
 
 // Answer connects a Reader of an upstream's dialect with a writer. It
 // meters its input before anything is left out. As a Stream it gives the events of
-// chat completions.
+// the client's form.
 type Answer struct {
 	Meter
 	Events Events
@@ -48,14 +48,18 @@ type ending struct {
 	sent   bool
 }
 
-// Open begins a stream of chunks.
-func (a *Answer) Open(c *Chat, r Reader) { a.Chat, a.Reader, a.to = c, r, &a.chunks }
+// Open begins a stream, in the client's form.
+func (a *Answer) Open(c *Chat, r Reader) {
+	if a.Chat, a.Reader, a.to = c, r, &a.chunks; c.Client != nil {
+		c.Client.direct, a.to = true, &c.Client.events
+	}
+}
 
 // OpenSilent begins an answer that is only metered.
 func (a *Answer) OpenSilent(c *Chat, r Reader) { a.Chat, a.Reader, a.to = c, r, (*silent)(&a.chunks) }
 
-// OpenWhole begins a chat completion that comes at once. It is appended to dst, and Whole
-// ends it.
+// OpenWhole begins an answer that comes at once. It is appended to dst, and Whole ends
+// it.
 func (a *Answer) OpenWhole(c *Chat, r Reader, dst []byte) {
 	w := completions.Get().(*completion)
 	w.out = dst
@@ -68,7 +72,7 @@ func (a *Answer) IsWhole() bool {
 	return ok
 }
 
-// Whole is the completion, and its charged usage.
+// Whole is the chat completion, or the content of Chat.Said, and its charged usage.
 func (a *Answer) Whole() ([]byte, Usage) {
 	a.Reported = true
 	a.End()

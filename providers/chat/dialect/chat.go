@@ -65,9 +65,20 @@ type Chat struct {
 	// Sealed says that the contents of the messages are sealed to that enclave, and that
 	// every text of the answer must be sealed to the client.
 	Sealed bool
-	// Cost appends the cost member that follows a stream's usage (addendum
-	// 5.7), with the comma before it; nil if absent.
+	// Cost appends the cost that follows a stream's usage (addendum 5.7), or nothing; nil: it
+	// is absent.
 	Cost func(dst []byte, u *Usage) []byte
+
+	// Brand is the word in <brand>_parameters.
+	Brand string
+	// Adds are added to an answer in the client's form.
+	Adds Additions
+	// Client is the stream in the client's form; nil: it gets chat completions, or the
+	// upstream speaks its form.
+	Client *FormStream
+	// Said is where a dialect that translates puts a whole answer; nil: it writes a chat
+	// completion.
+	Said *Completion
 }
 
 // NotShown replaces a picture that the model is not shown, so that it does not take a
@@ -121,12 +132,22 @@ func (c *Chat) True(i int32) bool { return i >= 0 && c.Doc.Fields[i].Kind == sca
 // a word of the client it is shown (addendum 5.7).
 func (c *Chat) HidesUsage() bool { return c.IncludeUsage != nil && !*c.IncludeUsage }
 
-// AppendCost appends the members behind the usage in a stream.
+// AppendCost appends the cost of a stream, an object, or nothing.
 func (c *Chat) AppendCost(dst []byte, u *Usage) []byte {
 	if c.Cost == nil {
 		return dst
 	}
 	return c.Cost(dst, u)
+}
+
+// AppendCostMember appends the member behind the usage in a stream, which has the cost.
+func (c *Chat) AppendCostMember(dst []byte, u *Usage) []byte {
+	const name = `,"cost":`
+	with := c.AppendCost(append(dst, name...), u)
+	if len(with) == len(dst)+len(name) {
+		return dst
+	}
+	return with
 }
 
 // Accept is the media type of the answer that is asked for.

@@ -27,7 +27,7 @@ type Choice struct {
 	usage []byte
 }
 
-// Completion is the first choice of a whole chat completion.
+// Completion is a whole answer with one choice, such as the first of a chat completion.
 type Completion struct {
 	Choice
 	ID []byte // a text
@@ -44,29 +44,29 @@ type completionTop struct {
 // noMembers is the Shape for a scan that only checks a body.
 var noMembers = scan.NewShape()
 
-// ReadCompletion reads a completion whose parameters have a brand; false: it has no choice, or
-// is not a JSON object.
-func ReadCompletion(body []byte, brand string) (c Completion, ok bool) {
+// Read reads a completion whose parameters have a brand; false: it has no choice, or is not
+// a JSON object.
+func (c *Completion) Read(body []byte, brand string) bool {
 	var doc scan.Document
 	if doc.Skim(body, noMembers) != nil {
-		return c, false
+		return false
 	}
 	t := readTop(body[jsontext.SkipSpace(body, 0):], brand)
 	if len(t.choices) == 0 || t.choices[0] != '[' {
-		return c, false
+		return false
 	}
 	from, to, ok := jsontext.NextElement(t.choices, 1)
 	if !ok || t.choices[from] != '{' {
-		return c, false
+		return false
 	}
-	c = Completion{ID: t.id, Model: t.model, Cost: t.cost, Parameters: t.parameters}
+	*c = Completion{ID: t.id, Model: t.model, Cost: t.cost, Parameters: t.parameters}
 	c.readChoice(t.choices[from:to], "message")
 	for _, usage := range [][]byte{t.usage, c.usage, t.groq} {
 		if ReadUsage(usage, &c.Usage); c.Usage.Seen {
 			break
 		}
 	}
-	return c, true
+	return true
 }
 
 func readTop(object []byte, brand string) (t completionTop) {
@@ -114,8 +114,8 @@ func (c *Choice) readChoice(choice []byte, member string) {
 		case "index":
 			c.index, _ = jsontext.ReadCount(value)
 		case "logprobs":
-			if list := jsontext.MemberOf(value, "content"); len(list) > 2 && list[0] == '[' {
-				c.Logprobs = bytes.TrimSpace(list[1 : len(list)-1])
+			if list := logprobsOf(value); list != nil {
+				c.Logprobs = list
 			}
 		case "usage":
 			c.usage = value
@@ -129,6 +129,14 @@ func (c *Choice) readChoice(choice []byte, member string) {
 			}
 		}
 	}
+}
+
+// logprobsOf are the elements of logprobs of chat completions; nil: there are none.
+func logprobsOf(value []byte) []byte {
+	if list := jsontext.MemberOf(value, "content"); len(list) > 2 && list[0] == '[' {
+		return bytes.TrimSpace(list[1 : len(list)-1])
+	}
+	return nil
 }
 
 func (c *Choice) message(object []byte) {
@@ -168,6 +176,13 @@ type ToolCall struct {
 	ID, Name, Input []byte
 }
 
+// Append appends a call as chat completions have it.
+func (c *ToolCall) Append(dst []byte) []byte {
+	dst = append(append(append(dst, `{"id":"`...), c.ID...), `","type":"function","function":{"name":"`...)
+	dst = append(append(append(dst, c.Name...), `","arguments":"`...), c.Input...)
+	return append(dst, `"}}`...)
+}
+
 // ToolCalls are the calls of a choice.
 func (c *Choice) ToolCalls() iter.Seq[ToolCall] {
 	return func(yield func(ToolCall) bool) {
@@ -177,6 +192,35 @@ func (c *Choice) ToolCalls() iter.Seq[ToolCall] {
 			}
 		}
 	}
+}
+
+// Add adds the service's own members to a whole answer.
+func (c *Completion) Add(a *Additions) {
+	if text := jsontext.Quoted(c.Content); a.Cite != nil && len(text) > 0 {
+		rest, sources := a.Cite(text, true)
+		c.Content = append(append([]byte{'"'}, rest...), '"')
+		c.Annotations = joinLists(sources, c.Annotations)
+	}
+	if d := a.Documents; d != nil {
+		c.calls = joinLists(d.Append(nil), c.calls)
+	}
+	if c.Parameters == nil {
+		c.Parameters = a.Parameters
+	}
+}
+
+// joinLists is a list of elements, which have commas between them, and of those of list.
+func joinLists(elements, list []byte) []byte {
+	if len(elements) == 0 {
+		return list
+	}
+	joined := append([]byte{'['}, elements...)
+	if len(list) > 0 && list[0] == '[' {
+		if rest := bytes.TrimSpace(list[1 : len(list)-1]); len(rest) > 0 {
+			joined = append(append(joined, ','), rest...)
+		}
+	}
+	return append(joined, ']')
 }
 
 func readToolCall(entry []byte) (c ToolCall, ok bool) {

@@ -27,30 +27,24 @@ type ChunkWriter interface {
 	Call(index int64, custom bool, id, name, input []byte)
 	// Stop is a finish_reason, and the stop sequence where the upstream names it.
 	Stop(reason, sequence []byte)
-	// Fault ends the answer with an error. The reader has Ended afterwards.
-	Fault(code, message []byte)
-	// End ends the answer as the model did. The reader has Ended afterwards.
+	// Fault ends the answer with an error, and End as the model did. It has Ended afterwards.
+	Fault(f *Fault)
 	End()
 }
 
 const (
 	// maxChunk is the largest chunk that is held until it is whole. A whole call may be in one.
 	maxChunk    = 8 << 20
-	faultCode   = "upstream_error"
 	faultTooBig = "The model's answer has an event that is too large."
 )
 
 // ChunkReader reads the chunks of a chat completion for a ChunkWriter. It counts no tokens:
-// the chunks were metered before. Usage, Cost and Parameters are the last ones of the answer.
+// the chunks were metered before.
 type ChunkReader struct {
 	// Brand is the word in <brand>_parameters; empty: they are not read.
 	Brand string
-	// Ended says that nothing more is read.
-	Ended bool
 
-	Usage            Usage
-	Cost, Parameters []byte
-
+	to       *FormState
 	events   Events
 	usual    fastPathChunk
 	begun    bool
@@ -79,7 +73,7 @@ const (
 
 // Pass reads the next bytes of the chunks, cut anywhere.
 func (r *ChunkReader) Pass(w ChunkWriter, chunks []byte) {
-	if r.Ended {
+	if r.to.Ended {
 		return
 	}
 	r.events.Most = maxChunk
@@ -87,18 +81,18 @@ func (r *ChunkReader) Pass(w ChunkWriter, chunks []byte) {
 	for r.events.Next() {
 		r.readChunk(w, r.events.Data)
 	}
-	if r.events.TooLarge() && !r.Ended {
-		w.Fault([]byte(faultCode), []byte(faultTooBig)) // the rest must not pass for a whole answer
+	if r.events.TooLarge() && !r.to.Ended {
+		w.Fault(&Fault{Code: CodeUpstream, Message: faultTooBig}) // the rest must not pass for a whole answer
 	}
 	r.events.Keep()
 }
 
 // Finish reads the rest at the end of the chunks.
 func (r *ChunkReader) Finish(w ChunkWriter) {
-	if !r.Ended && r.events.AtEnd() {
+	if !r.to.Ended && r.events.AtEnd() {
 		r.readChunk(w, r.events.Data)
 	}
-	if !r.Ended {
+	if !r.to.Ended {
 		w.End()
 	}
 }
@@ -107,11 +101,11 @@ func (r *ChunkReader) Finish(w ChunkWriter) {
 func (r *ChunkReader) Reset() {
 	r.events.Reset()
 	r.usual.forget()
-	*r = ChunkReader{events: r.events, usual: r.usual, Cost: r.Cost[:0], Parameters: r.Parameters[:0]}
+	*r = ChunkReader{events: r.events, usual: r.usual}
 }
 
 func (r *ChunkReader) readChunk(w ChunkWriter, data []byte) {
-	if r.Ended || len(data) == 0 || r.usual.match(w, data) {
+	if r.to.Ended || len(data) == 0 || r.usual.match(w, data) {
 		return
 	}
 	if data = bytes.TrimSpace(data); len(data) > 0 && data[0] == '{' {
@@ -130,20 +124,16 @@ func (r *ChunkReader) chunk(w ChunkWriter, data []byte) {
 	r.usage(t.usage)
 	r.usage(t.groq)
 	if t.cost != nil {
-		r.Cost = append(r.Cost[:0], t.cost...)
+		r.to.Cost = append(r.to.Cost[:0], t.cost...)
 		r.other()
 	}
 	if t.parameters != nil {
-		r.Parameters = append(r.Parameters[:0], t.parameters...)
-		t.parameters = r.Parameters
+		r.to.Parameters = append(r.to.Parameters[:0], t.parameters...)
+		t.parameters = r.to.Parameters
 		r.other()
 	}
-	if len(t.fault) > 0 && t.fault[0] == '"' {
-		w.Fault([]byte(faultCode), t.fault[1:len(t.fault)-1])
-		return
-	}
-	if len(t.fault) > 0 && t.fault[0] == '{' {
-		w.Fault(jsontext.StringIn(t.fault, "code"), jsontext.StringIn(t.fault, "message"))
+	if len(t.fault) > 0 && (t.fault[0] == '"' || t.fault[0] == '{') {
+		w.Fault(faultIn(t.fault))
 		return
 	}
 	if !r.begun {
@@ -153,15 +143,25 @@ func (r *ChunkReader) chunk(w ChunkWriter, data []byte) {
 	for one := range jsontext.Objects(t.choices) {
 		r.choice(w, one)
 	}
-	if r.facts == 1 && r.only.kind != factOther && !r.Ended {
+	if r.facts == 1 && r.only.kind != factOther && !r.to.Ended {
 		r.usual.learn(data, &r.only)
 	}
 }
 
+// faultIn is an error that a chunk has, a text or an object.
+func faultIn(value []byte) *Fault {
+	if value[0] == '"' {
+		return &Fault{Code: CodeUpstream, Message: plainText(value[1 : len(value)-1])}
+	}
+	return &Fault{Code: plainText(jsontext.StringIn(value, "code")), Message: plainText(jsontext.StringIn(value, "message"))}
+}
+
+func plainText(escaped []byte) string { return string(jsontext.AppendUnescaped(nil, escaped)) }
+
 // usage keeps the last usage that says something.
 func (r *ChunkReader) usage(value []byte) {
 	if len(value) > 0 && value[0] == '{' {
-		ReadUsage(value, &r.Usage)
+		ReadUsage(value, &r.to.Usage)
 		r.other()
 	}
 }
@@ -179,7 +179,7 @@ func (r *ChunkReader) choice(w ChunkWriter, choice []byte) {
 	if c.Said {
 		r.delta(w, &c)
 	}
-	if len(c.Reason) > 0 && !r.Ended {
+	if len(c.Reason) > 0 && !r.to.Ended {
 		r.other()
 		w.Stop(c.Reason, c.Sequence)
 	}
@@ -192,19 +192,19 @@ func (r *ChunkReader) delta(w ChunkWriter, c *Choice) {
 		r.details(w, c.Details)
 	}
 	r.content(w, c.Content, c.Logprobs)
-	if len(c.Refusal) > 0 && !r.Ended {
+	if len(c.Refusal) > 0 && !r.to.Ended {
 		r.other()
 		w.Refusal(c.Refusal)
 	}
 	for entry := range jsontext.Objects(c.Annotations) {
-		if r.Ended {
+		if r.to.Ended {
 			return
 		}
 		r.other()
 		w.Source(entry)
 	}
 	for call := range c.ToolCalls() {
-		if r.Ended {
+		if r.to.Ended {
 			return
 		}
 		r.facts, r.only = r.facts+1, fact{}
@@ -240,7 +240,7 @@ func (r *ChunkReader) content(w ChunkWriter, content, logprobs []byte) {
 }
 
 func (r *ChunkReader) text(w ChunkWriter, text, logprobs []byte) {
-	if len(text) == 0 && len(logprobs) == 0 || r.Ended {
+	if len(text) == 0 && len(logprobs) == 0 || r.to.Ended {
 		return
 	}
 	r.facts, r.only = r.facts+1, fact{kind: factText, text: text}
@@ -248,7 +248,7 @@ func (r *ChunkReader) text(w ChunkWriter, text, logprobs []byte) {
 }
 
 func (r *ChunkReader) thought(w ChunkWriter, text []byte) {
-	if len(text) == 0 || r.Ended {
+	if len(text) == 0 || r.to.Ended {
 		return
 	}
 	r.facts, r.only = r.facts+1, fact{kind: factThought, text: text}
@@ -258,13 +258,13 @@ func (r *ChunkReader) thought(w ChunkWriter, text []byte) {
 // details reads entries of reasoning_details. Their texts are thoughts, unless the answer
 // has reasoning_content.
 func (r *ChunkReader) details(w ChunkWriter, list []byte) {
-	for at, ok := r.detail.Next(list, 1); ok && !r.Ended; at, ok = r.detail.Next(list, at) {
+	for at, ok := r.detail.Next(list, 1); ok && !r.to.Ended; at, ok = r.detail.Next(list, at) {
 		r.other()
 		if !r.reasoned {
 			r.thought(w, r.detail.Text)
 		}
 		if len(r.detail.Signature) > 0 || len(r.detail.Data) > 0 {
-			if !r.Ended {
+			if !r.to.Ended {
 				w.Detail(&r.detail)
 			}
 		}

@@ -10,8 +10,15 @@ import (
 
 // said is a ChunkWriter that notes its calls.
 type said struct {
-	ChunkReader
+	FormState
+	chunks ChunkReader
 	strings.Builder
+}
+
+func newSaid(brand string) *said {
+	s := &said{}
+	s.chunks = ChunkReader{Brand: brand, to: &s.FormState}
+	return s
 }
 
 func (s *said) Begin(id, model, parameters []byte) {
@@ -23,8 +30,8 @@ func (s *said) Text(text, logprobs []byte) { fmt.Fprintf(s, "text %s %s\n", text
 func (s *said) Refusal(text []byte)        { fmt.Fprintf(s, "refusal %s\n", text) }
 func (s *said) Source(entry []byte)        { fmt.Fprintf(s, "source %s\n", entry) }
 func (s *said) Stop(reason, which []byte)  { fmt.Fprintf(s, "stop %s %s\n", reason, which) }
-func (s *said) Fault(code, message []byte) {
-	fmt.Fprintf(s, "fault %s %s\n", code, message)
+func (s *said) Fault(f *Fault) {
+	fmt.Fprintf(s, "fault %s %s\n", f.Code, f.Message)
 	s.Ended = true
 }
 func (s *said) End() { fmt.Fprintln(s, "end"); s.Ended = true }
@@ -35,14 +42,14 @@ func (s *said) Call(index int64, custom bool, id, name, input []byte) {
 // all is the content of an answer's chunks, one a line. Without quick each is read as if
 // it were the first of its kind.
 func all(chunks []byte, quick bool) string {
-	s := &said{ChunkReader: ChunkReader{Brand: "svc"}}
+	s := newSaid("svc")
 	for line := range bytes.Lines(chunks) {
 		if !quick {
-			s.usual.forget()
+			s.chunks.usual.forget()
 		}
-		s.Pass(s, append(append([]byte("data: "), bytes.TrimRight(line, "\r\n")...), "\n\n"...))
+		s.chunks.Pass(s, append(append([]byte("data: "), bytes.TrimRight(line, "\r\n")...), "\n\n"...))
 	}
-	s.Finish(s)
+	s.chunks.Finish(s)
 	return s.String() + fmt.Sprintf("%+v %s %s", s.Usage, s.Cost, s.Parameters)
 }
 
@@ -91,10 +98,10 @@ func TestALargeCallIsRead(t *testing.T) {
 	if !strings.Contains(got, "call 0 false c f "+long+"\nend") {
 		t.Errorf("read was %.200s", got)
 	}
-	s := &said{}
-	s.Pass(s, []byte(`data: {"choices":[{"delta":{"content":"`+strings.Repeat("x", maxChunk)))
-	s.Pass(s, []byte("\"}}]}\n\n"))
-	if s.Finish(s); s.String() != "fault "+faultCode+" "+faultTooBig+"\n" {
+	s := newSaid("")
+	s.chunks.Pass(s, []byte(`data: {"choices":[{"delta":{"content":"`+strings.Repeat("x", maxChunk)))
+	s.chunks.Pass(s, []byte("\"}}]}\n\n"))
+	if s.chunks.Finish(s); s.String() != "fault "+CodeUpstream+" "+faultTooBig+"\n" {
 		t.Errorf("a chunk above the limit is read as %.200s", s.String())
 	}
 }

@@ -110,7 +110,10 @@ func (c *chunks) event(e *Event) {
 	case Thought:
 		c.out = append(append(append(c.out, `"reasoning_content":"`...), e.Text...), '"')
 	case Signature:
-		c.sealed(e)
+		c.out = append(appendDetail(append(c.out, `"reasoning_details":[`...), e), ']')
+		if e.Signed {
+			c.out = append(append(append(c.out, `,"thought_signature":"`...), e.Text...), '"')
+		}
 	case Call:
 		c.out = append(c.out, `"tool_calls":[{"index":`...)
 		c.out = append(strconv.AppendInt(c.out, e.Index, 10), `,"id":"`...)
@@ -120,7 +123,7 @@ func (c *chunks) event(e *Event) {
 		c.out = append(c.out, `"tool_calls":[{"index":`...)
 		c.out = append(strconv.AppendInt(c.out, e.Index, 10), `,"function":{"arguments":"`...)
 		if e.Kind == NoArguments {
-			c.out = append(c.out, "{}"...) // clients parse the arguments
+			c.out = append(c.out, noArguments...)
 		}
 		c.out = append(append(c.out, e.Text...), `"}}]`...)
 	case Image:
@@ -132,21 +135,24 @@ func (c *chunks) event(e *Event) {
 	c.shut()
 }
 
-func (c *chunks) sealed(e *Event) {
-	c.out = append(c.out, `"reasoning_details":[{`...)
-	if len(e.ID) > 0 {
-		c.out = append(append(append(c.out, `"id":"`...), e.ID...), `",`...)
+// noArguments are those of a call without any: clients parse them.
+var noArguments = []byte("{}")
+
+// detailOfText is the type of an entry of reasoning_details that signs a text.
+const detailOfText = "reasoning.text"
+
+// appendDetail appends the entry of reasoning_details for a Signature in a stream.
+func appendDetail(dst []byte, e *Event) []byte {
+	if dst = append(dst, '{'); len(e.ID) > 0 {
+		dst = append(append(append(dst, `"id":"`...), e.ID...), `",`...)
 	}
 	member := `","data":"`
-	if e.Type == "reasoning.text" {
+	if e.Type == detailOfText {
 		member = `","signature":"`
 	}
-	c.out = append(append(append(c.out, `"type":"`...), e.Type...), member...)
-	c.out = append(append(append(c.out, e.Text...), `","format":"`...), e.Format...)
-	c.out = append(strconv.AppendInt(append(c.out, `","index":`...), e.Index, 10), "}]"...)
-	if e.Signed {
-		c.out = append(append(append(c.out, `,"thought_signature":"`...), e.Text...), '"')
-	}
+	dst = append(append(append(dst, `"type":"`...), e.Type...), member...)
+	dst = append(append(append(dst, e.Text...), `","format":"`...), e.Format...)
+	return append(strconv.AppendInt(append(dst, `","index":`...), e.Index, 10), '}')
 }
 
 func (c *chunks) finish(choice int64, reason string, think *Think) {
@@ -164,7 +170,7 @@ func (c *chunks) end(a *Answer) {
 	if !a.Chat.HidesUsage() {
 		u := a.Settled(a.Reported)
 		c.out = append(append(c.out, c.head...), `],"usage":`...)
-		c.out = append(a.Chat.AppendCost(AppendUsage(c.out, &u), &u), "}\n\n"...)
+		c.out = append(a.Chat.AppendCostMember(AppendUsage(c.out, &u), &u), "}\n\n"...)
 	}
 	c.done()
 }

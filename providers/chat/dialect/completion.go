@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"strconv"
 	"sync"
 	"time"
@@ -10,7 +11,7 @@ import (
 
 var completions = sync.Pool{New: func() any { return new(completion) }}
 
-// completion writes an answer as one chat completion. It keeps the content of each member of a
+// completion writes an answer that comes at once. It keeps the content of each member of a
 // message until all choices have ended, since events of several members and choices may come
 // in any order.
 type completion struct {
@@ -71,7 +72,7 @@ func (c *completion) event(e *Event) {
 	case Arguments:
 		m.calls = append(m.calls, e.Text...)
 	case NoArguments:
-		m.calls = append(m.calls, "{}"...)
+		m.calls = append(m.calls, noArguments...)
 	case Image:
 		m.images = append(append(comma(m.images), `{"type":"image_url","image_url":{"url":"data:`...), e.Name...)
 		m.images = append(append(append(m.images, ";base64,"...), e.Text...), `"}}`...)
@@ -96,7 +97,7 @@ func (w *wholeChoice) endCall() {
 func (w *wholeChoice) detail(e *Event) {
 	b := append(append(append(comma(w.details), `{"type":"`...), e.Type...), '"')
 	name := `,"data":"`
-	if e.Type == "reasoning.text" {
+	if e.Type == detailOfText {
 		b = append(append(append(b, `,"text":"`...), e.Raw...), '"')
 		name = `,"signature":"`
 	}
@@ -120,6 +121,12 @@ func (c *completion) finish(choice int64, reason string, think *Think) {
 }
 
 func (c *completion) end(a *Answer) {
+	if said := a.Chat.Said; said != nil {
+		c.choices[0].fill(said)
+		said.ID, said.Usage = bytes.Clone(a.ID), a.Settled(true)
+		said.Usage.Seen = true
+		return
+	}
 	for i := range c.choices[:c.begun] {
 		if i > 0 {
 			c.out = append(c.out, ',')
@@ -128,6 +135,22 @@ func (c *completion) end(a *Answer) {
 	}
 	u := a.Settled(true)
 	c.out = append(AppendUsage(append(c.out, `],"usage":`...), &u), '}')
+}
+
+// fill gives said the message of a choice.
+func (w *wholeChoice) fill(said *Completion) {
+	list := func(of []byte) []byte {
+		if len(of) == 0 {
+			return nil
+		}
+		return append(append([]byte{'['}, of...), ']')
+	}
+	if said.Said = true; w.said {
+		said.Content = append(append([]byte{'"'}, w.content...), '"')
+	}
+	said.Thought, said.Details = bytes.Clone(w.thoughts), list(w.details)
+	said.Annotations, said.calls = list(w.sources), list(w.calls)
+	said.Logprobs, said.Reason = bytes.Clone(logprobsOf(w.logprobs)), []byte(w.reason)
 }
 
 func (w *wholeChoice) append(b []byte, index int64) []byte {

@@ -7,19 +7,21 @@ import (
 	"farebox/proxy"
 )
 
-// Dialect translates between chat completions and an upstream's format.
+// Dialect translates chat completions to an upstream's format, and its answers back.
 // Implementations hold no state.
 type Dialect interface {
 	// Request fills path, body and patches of r for the model's name at t. s is
 	// memory that r then points into.
 	Request(r *proxy.Request, c *Chat, t *Target, s *Scratch) error
-	// Answer turns a complete 2xx body into the client's; out may be body itself
-	// and is valid until s is reused.
+	// Answer turns a complete 2xx body into a chat completion; out may be body itself
+	// and is valid until s is reused. A dialect that translates fills c.Said instead, unless
+	// that is nil.
 	Answer(body []byte, c *Chat, t *Target, s *Scratch) (out []byte, u Usage, err error)
 	// Error reads an upstream's error answer and judges it. Where the vendor
 	// hides in a body an error with a status of its own, that status counts.
 	Error(status int, retryAfter time.Duration, body []byte) Failure
-	// Stream starts reading one streaming answer.
+	// Stream starts reading one streaming answer. A dialect that translates writes it for
+	// c.Client, unless that is nil.
 	Stream(c *Chat, t *Target) Stream
 	// Translates says that an answer must be whole to be turned into the
 	// client's; otherwise a BodyMeter can relay it.

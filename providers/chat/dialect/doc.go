@@ -5,8 +5,8 @@
 // events, produced text, tokens.
 //
 // Each dialect is a folder next to this one and implements [Dialect]: it turns
-// a request into its upstream's, and the upstream's answer or [Stream] into
-// the form that a client of chat completions expects.
+// a request into its upstream's, and the upstream's answer or [Stream] into a chat
+// completion, or into the events of the client's [Form].
 //
 // Out of scope: money, connections, the choice of a target, and anything
 // that only one dialect needs.

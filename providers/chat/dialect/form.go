@@ -7,7 +7,7 @@ import "farebox/proxy"
 type FormKind string
 
 // Form is a client format other than that of chat completions, for one request. The client's
-// body becomes a chat body first; the chat completion is turned back as the last step.
+// body becomes a chat body first; the answer is written in the client's format.
 type Form interface {
 	Kind() FormKind
 	// Adapts names the members of its requests that are fitted to the model.
@@ -15,11 +15,12 @@ type Form interface {
 	// Path is the path in the client's own body of a member of the chat body, such as
 	// input.2.content for messages.3.content.
 	Path(chat string) string
-	// Answer turns a whole chat completion into the client's answer. The cost and the
-	// <brand>_parameters of the completion are in it where the client is to have them.
-	Answer(completion []byte, c *Chat) ([]byte, error)
-	// Stream starts turning the chunks of a chat completion into the client's events.
-	Stream(c *Chat) FormStream
+	// Answer writes a whole answer. Its cost and parameters are in it where the client is
+	// to have them.
+	Answer(said *Completion, c *Chat) ([]byte, error)
+	// Writer begins the client's events of an answer. It takes the needed parts of the
+	// request now: its body is gone when the answer comes. Each attempt begins anew.
+	Writer(c *Chat) FormWriter
 	// AppendError appends the event that ends a failed stream, and the bytes that must
 	// follow it. It is for the streams of upstreams that speak the form themselves.
 	AppendError(dst []byte, c *Chat, f *Fault) []byte
@@ -60,20 +61,4 @@ type Counter interface {
 	Count(r *proxy.Request, c *Chat, t *Target, s *Scratch) error
 	// Counted reads a complete 2xx body.
 	Counted(body []byte) (tokens int64, ok bool)
-}
-
-// FormStream turns server-sent events of chat completions into those of a Form. One
-// goroutine owns it.
-type FormStream interface {
-	// Pass is given the next bytes of the chunks, cut anywhere, and returns whole events
-	// for the client. They are valid until the next call.
-	Pass(chunks []byte) []byte
-	// Finish returns the client's last events, where Pass has not given them yet: the
-	// chunks came to their end.
-	Finish() []byte
-	// Fail ends the events with an error in the place of Finish. A rest that is not yet a
-	// whole chunk is dropped.
-	Fail(f *Fault) []byte
-	// Release gives the FormStream back; it must not be used afterwards.
-	Release()
 }

@@ -43,6 +43,7 @@ var pairs = []pair{
 type answer struct {
 	words []string
 	body  string
+	adds  func() dialect.Additions // nil: nothing is added
 }
 
 func (a *answer) is(word string) bool {
@@ -66,7 +67,7 @@ func answersOf(t *testing.T, name string) (all []answer) {
 		if err != nil {
 			t.Fatalf("%s: %s", err, line)
 		}
-		all = append(all, answer{strings.Fields(head), body})
+		all = append(all, answer{words: strings.Fields(head), body: body})
 	}
 	return all
 }
@@ -80,7 +81,7 @@ const (
 var chatShape = dialect.ChatShape("svc", nil, nil)
 
 // asked is the Chat of a client that asks in a form.
-func asked(t *testing.T, form string, a *answer) *dialect.Chat {
+func asked(t testing.TB, form string, a *answer) *dialect.Chat {
 	c := &dialect.Chat{Body: []byte(chatBody), Choices: 1, Cap: 1000, MostPrompt: 5000, DropThinking: a.is("strip"), Stream: true}
 	own := &scan.Document{}
 	switch form {
@@ -111,8 +112,11 @@ func asked(t *testing.T, form string, a *answer) *dialect.Chat {
 	}
 	c.Model = &dialect.Model{ID: "m", Config: &config.Model{ID: "m"}, Tokenizer: "o200k_base",
 		Chat: &config.Chat{MaxCompletionTokens: 1000}}
+	if c.Brand = "svc"; a.adds != nil {
+		c.Adds = a.adds()
+	}
 	c.Cost = func(dst []byte, u *dialect.Usage) []byte {
-		return strconv.AppendInt(append(dst, `,"cost":0.`...), u.Prompt+u.Completion, 10)
+		return strconv.AppendInt(append(dst, "0."...), u.Prompt+u.Completion, 10)
 	}
 	return c
 }
@@ -120,9 +124,16 @@ func asked(t *testing.T, form string, a *answer) *dialect.Chat {
 // whole is the client's whole answer, and the charged usage.
 func (p *pair) whole(t *testing.T, form string, a *answer) string {
 	c, s := asked(t, form, a), dialect.Scratch{}
+	if c.Form != nil && !p.native {
+		c.Said = &dialect.Completion{}
+	}
 	out, u, err := p.of.Answer([]byte(a.body), c, targetOf(c), &s)
-	if err == nil && c.Form != nil && !p.native {
-		out, err = c.Form.Answer(out, c)
+	if err == nil && c.Said != nil {
+		if !p.of.Translates() && !c.Said.Read(out, c.Brand) {
+			return "! the answer is not a chat completion\n"
+		}
+		c.Said.Add(&c.Adds)
+		out, err = c.Form.Answer(c.Said, c)
 	}
 	if failed, ok := err.(*dialect.Failed); ok {
 		return fmt.Sprintf("! %d %s\n", failed.Status(), failed.JSON)
@@ -136,17 +147,16 @@ func (p *pair) whole(t *testing.T, form string, a *answer) string {
 // streamed is the client's stream, from an upstream's stream in pieces of so many bytes.
 func (p *pair) streamed(t *testing.T, form string, a *answer, piece int) string {
 	c := asked(t, form, a)
+	if c.Form != nil && !p.native {
+		c.Client = dialect.OpenForm(c)
+		defer c.Client.Release()
+	}
 	s := p.of.Stream(c, targetOf(c))
 	defer s.Release()
-	var told dialect.FormStream
-	if c.Form != nil && !p.native {
-		told = c.Form.Stream(c)
-		defer told.Release()
-	}
 	var out bytes.Buffer
 	write := func(b []byte) {
-		if told != nil {
-			b = told.Pass(b)
+		if c.Client != nil {
+			b = c.Client.Pass(b)
 		}
 		out.Write(b)
 	}
@@ -158,8 +168,8 @@ func (p *pair) streamed(t *testing.T, form string, a *answer, piece int) string 
 	}
 	finished := s.Finished()
 	write(s.Finish(!a.is("cut")))
-	if told != nil {
-		out.Write(told.Finish())
+	if c.Client != nil {
+		out.Write(c.Client.Finish())
 	}
 	return out.String() + p.notes(form, "%+v %d %v %v %v %v %s", s.Usage(), s.Produced(), s.Exceeds(3), finished,
 		s.Done(), s.Failed(), s.FailedWith())

@@ -2,12 +2,16 @@
 
 package messages
 
-import "testing"
+import (
+	"testing"
+
+	"farebox/providers/chat/dialect"
+)
 
 // An event that is turned back must not allocate, whatever is in it.
 func TestEventsDoNotAllocate(t *testing.T) {
-	f, c := asked(t, with(`"stream":true`))
-	s := f.Stream(c)
+	_, c := asked(t, with(`"stream":true`))
+	s := dialect.OpenForm(c)
 	defer s.Release()
 	s.Pass([]byte(chunks(`"role":"assistant","content":""`)))
 	for name, delta := range map[string]string{
@@ -34,7 +38,7 @@ func TestEventsDoNotAllocate(t *testing.T) {
 	}
 	first := []byte(chunks(`"role":"assistant","content":""`))
 	if n := testing.AllocsPerRun(1000, func() {
-		s := f.Stream(c)
+		s := dialect.OpenForm(c)
 		s.Pass(first)
 		s.Release()
 	}); n != 0 {

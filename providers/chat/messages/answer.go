@@ -2,7 +2,6 @@ package messages
 
 import (
 	"bytes"
-	"errors"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -11,15 +10,9 @@ import (
 	"farebox/proxy/jsontext"
 )
 
-var errNoCompletion = errors.New("the answer is not a chat completion")
-
 // Answer is dialect.Form's.
-func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
-	said, ok := dialect.ReadCompletion(completion, f.Brand)
-	if !ok {
-		return nil, errNoCompletion
-	}
-	a := answer{f: f, c: c, said: &said, b: make([]byte, 0, len(completion)+512)}
+func (f *Form) Answer(said *dialect.Completion, c *dialect.Chat) ([]byte, error) {
+	a := answer{f: f, c: c, said: said, b: make([]byte, 0, len(said.Content)+len(said.Thought)+512)}
 	a.b = append(a.b, `{"id":"`...)
 	a.b = appendID(a.b, said.ID)
 	a.b = append(a.b, `","type":"message","role":"assistant","model":`...)
@@ -43,7 +36,7 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	return append(a.b, '}'), nil
 }
 
-// answer is a completion becoming a message.
+// answer is a message being written.
 type answer struct {
 	f        *Form
 	c        *dialect.Chat

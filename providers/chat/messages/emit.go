@@ -10,19 +10,19 @@ import (
 // Begin is dialect.ChunkWriter's. It sends message_start, and the searches before it.
 func (s *stream) Begin(id, model, parameters []byte) {
 	s.started = true
-	s.out = append(s.out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\""...)
-	s.out = append(appendID(s.out, id), `","type":"message","role":"assistant","model":`...)
+	s.Out = append(s.Out, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\""...)
+	s.Out = append(appendID(s.Out, id), `","type":"message","role":"assistant","model":`...)
 	if len(jsontext.Quoted(model)) > 0 {
-		s.out = append(s.out, model...)
+		s.Out = append(s.Out, model...)
 	} else if s.c.Model != nil {
-		s.out = jsontext.AppendString(s.out, s.c.Model.ID)
+		s.Out = jsontext.AppendString(s.Out, s.c.Model.ID)
 	} else {
-		s.out = append(s.out, `""`...)
+		s.Out = append(s.Out, `""`...)
 	}
-	s.out = append(s.out, `,"content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,`+
+	s.Out = append(s.Out, `,"content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,`+
 		`"container":null,"diagnostics":null,"usage":`...)
 	u := dialect.Usage{Prompt: s.prompt}
-	s.out = append(appendUsage(s.out, &u, false), "}}\n\n"...)
+	s.Out = append(appendUsage(s.Out, &u, false), "}}\n\n"...)
 	found := jsontext.MemberOf(parameters, citations)
 	if found == nil {
 		return
@@ -37,20 +37,20 @@ func (s *stream) Begin(id, model, parameters []byte) {
 func (s *stream) whole(block func(dst []byte) []byte) {
 	s.close()
 	s.begin()
-	s.out = append(block(s.out), "}\n\n"...)
+	s.Out = append(block(s.Out), "}\n\n"...)
 	s.stopped()
 }
 
 // begin sends the start of the next block, up to the block itself.
 func (s *stream) begin() {
 	s.index++
-	s.out = append(s.out, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
-	s.out = append(strconv.AppendInt(s.out, s.index, 10), `,"content_block":`...)
+	s.Out = append(s.Out, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
+	s.Out = append(strconv.AppendInt(s.Out, s.index, 10), `,"content_block":`...)
 }
 
 func (s *stream) stopped() {
-	s.out = append(s.out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
-	s.out = append(strconv.AppendInt(s.out, s.index, 10), "}\n\n"...)
+	s.Out = append(s.Out, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
+	s.Out = append(strconv.AppendInt(s.Out, s.index, 10), "}\n\n"...)
 	s.block = kindNone
 }
 
@@ -64,10 +64,10 @@ func (s *stream) open(k kind) {
 	switch k {
 	case kindText:
 		s.said = true
-		s.out = append(s.out, "{\"type\":\"text\",\"text\":\"\"}}\n\n"...)
+		s.Out = append(s.Out, "{\"type\":\"text\",\"text\":\"\"}}\n\n"...)
 		s.behead(`{"type":"text_delta","text":"`)
 	case kindThinking:
-		s.out = append(s.out, "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n"...)
+		s.Out = append(s.Out, "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n"...)
 		s.behead(`{"type":"thinking_delta","thinking":"`)
 		s.thought = false
 	}
@@ -86,19 +86,19 @@ func (s *stream) add(text []byte) {
 	if len(text) == 0 {
 		return
 	}
-	s.out = append(append(append(s.out, s.head...), text...), "\"}}\n\n"...)
+	s.Out = append(append(append(s.Out, s.head...), text...), "\"}}\n\n"...)
 }
 
 // delta sends another addition to the open block.
 func (s *stream) delta(head string) {
-	s.out = append(s.out, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
-	s.out = append(strconv.AppendInt(s.out, s.index, 10), `,"delta":`...)
-	s.out = append(s.out, head...)
+	s.Out = append(s.Out, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+	s.Out = append(strconv.AppendInt(s.Out, s.index, 10), `,"delta":`...)
+	s.Out = append(s.Out, head...)
 }
 
 func (s *stream) sign(signature []byte) {
 	s.delta(`{"type":"signature_delta","signature":"`)
-	s.out = append(append(s.out, signature...), "\"}}\n\n"...)
+	s.Out = append(append(s.Out, signature...), "\"}}\n\n"...)
 }
 
 // sealed sends the entry of another maker: as the signature of the open thought, else
@@ -107,7 +107,7 @@ func (s *stream) sealed(entry []byte) {
 	switch {
 	case s.block == kindThinking && s.thought:
 		s.delta(`{"type":"signature_delta","signature":"`)
-		s.out = append(seal(s.out, entry), "\"}}\n\n"...)
+		s.Out = append(seal(s.Out, entry), "\"}}\n\n"...)
 		s.close()
 	case s.said || s.called:
 		s.hold(entry)
@@ -139,16 +139,16 @@ func (s *stream) sendHeld() {
 func (s *stream) unseen(entry []byte) {
 	s.close()
 	s.begin()
-	s.out = append(s.out, `{"type":"redacted_thinking","data":"`...)
-	s.out = append(seal(s.out, entry), "\"}}\n\n"...)
+	s.Out = append(s.Out, `{"type":"redacted_thinking","data":"`...)
+	s.Out = append(seal(s.Out, entry), "\"}}\n\n"...)
 	s.stopped()
 }
 
 func (s *stream) redacted(data []byte) {
 	s.close()
 	s.begin()
-	s.out = append(s.out, `{"type":"redacted_thinking","data":"`...)
-	s.out = append(append(s.out, data...), "\"}}\n\n"...)
+	s.Out = append(s.Out, `{"type":"redacted_thinking","data":"`...)
+	s.Out = append(append(s.Out, data...), "\"}}\n\n"...)
 	s.stopped()
 }
 
@@ -156,9 +156,9 @@ func (s *stream) openTool(number int64, id, name []byte) {
 	s.sendHeld()
 	s.close()
 	s.begin()
-	s.out = append(append(s.out, `{"type":"tool_use","id":"`...), id...)
-	s.out = append(append(s.out, `","name":"`...), name...)
-	s.out = append(s.out, "\",\"input\":{},\"caller\":{\"type\":\"direct\"}}}\n\n"...)
+	s.Out = append(append(s.Out, `{"type":"tool_use","id":"`...), id...)
+	s.Out = append(append(s.Out, `","name":"`...), name...)
+	s.Out = append(s.Out, "\",\"input\":{},\"caller\":{\"type\":\"direct\"}}}\n\n"...)
 	s.behead(`{"type":"input_json_delta","partial_json":"`)
 	s.block, s.tool, s.called = kindTool, number, true
 }
@@ -180,16 +180,16 @@ func (s *stream) End() {
 	}
 	s.close()
 	s.Ended = true
-	s.out = s.f.appendStopped(s.out, s.finish, s.stop, s.called)
+	s.Out = s.f.appendStopped(s.Out, s.finish, s.stop, s.called)
 	u := s.Usage
 	if !u.Seen {
 		u.Prompt = max(u.Prompt, s.prompt)
 	}
-	s.out = append(appendCounts(s.out, &u, s.searched), '}')
+	s.Out = append(appendCounts(s.Out, &u, s.searched), '}')
 	if len(s.Cost) > 0 {
-		s.out = append(append(s.out, `,"cost":`...), s.Cost...)
+		s.Out = append(append(s.Out, `,"cost":`...), s.Cost...)
 	}
-	s.out = append(s.out, "}\n\n"+MessageStop...)
+	s.Out = append(s.Out, "}\n\n"+MessageStop...)
 }
 
 // MessageStop is the last event of a message.

@@ -23,9 +23,6 @@ type Form struct {
 	untold         *dialect.Unsupported
 	left           dialect.LeftOut
 
-	// Brand is the word in <brand>_parameters, which report the searches.
-	Brand string
-
 	betas      string // the part of the client's anthropic-beta that may be passed on
 	stripped   bool   // …and that it has more
 	instructed bool   // a message has the role system

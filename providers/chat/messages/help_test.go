@@ -24,7 +24,6 @@ func read(t testing.TB, body string) (*Form, string, []dialect.Unsupported) {
 	if !json.Valid(chat) {
 		t.Fatalf("%s becomes %s", body, chat)
 	}
-	f.Brand = "svc"
 	return f, string(chat), wrong
 }
 
@@ -35,7 +34,9 @@ func asked(t testing.TB, body string) (*Form, *dialect.Chat) {
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
-	return f, chatOf(t, chat)
+	c := chatOf(t, chat)
+	c.Form, c.Brand = f, "svc"
+	return f, c
 }
 
 func chatOf(t testing.TB, body string) *dialect.Chat {

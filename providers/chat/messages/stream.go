@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"farebox/providers/chat/dialect"
-	"farebox/proxy/jsontext"
 )
 
 // keepOut is how much room for events a reused stream keeps.
@@ -23,14 +22,12 @@ const (
 	kindTool
 )
 
-// stream turns chunks of a chat completion into the events of a message.
+// stream writes an answer as the events of a message.
 type stream struct {
-	dialect.ChunkReader
+	dialect.FormState
 	f      *Form
 	c      *dialect.Chat
 	prompt int64 // tokens by estimate, until the end tells
-
-	out []byte
 
 	started          bool
 	block            kind   // the open one
@@ -46,25 +43,15 @@ type stream struct {
 	finish, stop []byte
 }
 
-var _ dialect.ChunkWriter = (*stream)(nil)
-
-// Stream is dialect.Form's. It takes the needed parts of the request now: the client's
-// own body is gone when chunks come.
-func (f *Form) Stream(c *dialect.Chat) dialect.FormStream {
+// Writer is dialect.Form's.
+func (f *Form) Writer(c *dialect.Chat) dialect.FormWriter {
 	s := streams.Get().(*stream)
-	s.f, s.c, s.index, s.tool, s.Brand = f, c, -1, -1, f.Brand
+	s.f, s.c, s.index, s.tool = f, c, -1, -1
 	if c.Model != nil {
 		_, s.prompt = dialect.EstimatePrompt(c, c.Model.ImageTokens)
 	}
 	f.stops = bytes.Clone(f.stops)
 	return s
-}
-
-// Pass is dialect.FormStream's.
-func (s *stream) Pass(chunks []byte) []byte {
-	s.out = s.out[:0]
-	s.ChunkReader.Pass(s, chunks)
-	return s.out
 }
 
 // Text is dialect.ChunkWriter's.
@@ -114,7 +101,7 @@ func (s *stream) Source(entry []byte) {
 	}
 	s.open(kindText)
 	s.delta(`{"type":"citations_delta","citation":`)
-	s.out = append(c.append(s.out), "}}\n\n"...)
+	s.Out = append(c.append(s.Out), "}}\n\n"...)
 }
 
 // Call is dialect.ChunkWriter's. A custom call has no object as its input, and no place in a message.
@@ -132,7 +119,7 @@ func (s *stream) Call(index int64, custom bool, id, name, input []byte) {
 	case index > s.tool && len(name) > 0:
 		s.openTool(index, id, name)
 	case index != s.tool || s.block != kindTool:
-		s.fail("upstream_error", "The model's calls of tools came mixed up.")
+		s.Fault(&dialect.Fault{Code: dialect.CodeUpstream, Message: "The model's calls of tools came mixed up."})
 		return
 	}
 	s.add(input)
@@ -144,42 +131,18 @@ func (s *stream) Stop(reason, sequence []byte) {
 }
 
 // Fault is dialect.ChunkWriter's.
-func (s *stream) Fault(code, message []byte) {
-	s.fail(string(code), string(jsontext.AppendUnescaped(nil, message)))
-}
-
-func (s *stream) fail(code, message string) {
-	if code == "context_length_exceeded" && s.c.Model != nil {
-		message = s.f.TooLong(s.prompt, s.c.Model.Chat.ContextTokens)
+func (s *stream) Fault(f *dialect.Fault) {
+	fault := *f
+	if fault.Code == "context_length_exceeded" && s.c.Model != nil {
+		fault.Message = s.f.TooLong(s.prompt, s.c.Model.Chat.ContextTokens)
 	}
-	s.out = s.f.AppendError(s.out, s.c, &dialect.Fault{Code: code, Message: message})
+	s.Out = s.f.AppendError(s.Out, s.c, &fault)
 	s.Ended = true
 }
 
-// Fail is dialect.FormStream's.
-func (s *stream) Fail(f *dialect.Fault) []byte {
-	s.out = s.out[:0]
-	if !s.Ended {
-		s.fail(f.Code, f.Message)
-	}
-	return s.out
-}
-
-// Finish is dialect.FormStream's.
-func (s *stream) Finish() []byte {
-	s.out = s.out[:0]
-	s.ChunkReader.Finish(s)
-	return s.out
-}
-
-// Release is dialect.FormStream's.
+// Release is dialect.FormWriter's.
 func (s *stream) Release() {
-	s.Reset()
-	fresh := stream{ChunkReader: s.ChunkReader, out: s.out[:0], head: s.head[:0],
-		finish: s.finish[:0], stop: s.stop[:0], ends: s.ends[:0]}
-	if cap(fresh.out) > keepOut {
-		fresh.out = nil
-	}
-	*s = fresh
+	s.Reset(keepOut)
+	*s = stream{FormState: s.FormState, head: s.head[:0], finish: s.finish[:0], stop: s.stop[:0], ends: s.ends[:0]}
 	streams.Put(s)
 }

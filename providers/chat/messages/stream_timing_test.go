@@ -1,11 +1,15 @@
 package messages
 
-import "testing"
+import (
+	"testing"
+
+	"farebox/providers/chat/dialect"
+)
 
 func benchmark(b *testing.B, delta string) {
-	f, c := asked(b, with(`"stream":true`))
+	_, c := asked(b, with(`"stream":true`))
 	begin, data := []byte(chunks(`"role":"assistant","content":""`, delta)), []byte(chunks(delta))
-	s := f.Stream(c)
+	s := dialect.OpenForm(c)
 	s.Pass(begin)
 	b.ReportAllocs()
 	for b.Loop() {

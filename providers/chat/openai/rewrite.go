@@ -91,7 +91,7 @@ func (s *stream) splice(data []byte) {
 	s.out = append(s.out, data[at:]...)
 	if end := bytes.LastIndexByte(s.out, '}'); s.priced && end >= 0 && !gjson.GetBytes(data, "cost").Exists() {
 		u := s.Settled(true)
-		s.out = append(s.Chat.AppendCost(s.out[:end], &u), '}')
+		s.out = append(s.Chat.AppendCostMember(s.out[:end], &u), '}')
 	}
 	s.priced = false
 }

@@ -205,7 +205,7 @@ func (s *stream) writeUsageEvent() {
 	u := s.Usage()
 	s.identify()
 	s.out = dialect.AppendUsage(append(s.out, `"choices":[],"usage":`...), &u)
-	s.out = append(s.Chat.AppendCost(s.out, &u), "}\n\n"...)
+	s.out = append(s.Chat.AppendCostMember(s.out, &u), "}\n\n"...)
 }
 
 // identify begins an event of ours with the members of the answer's first one.

@@ -5,6 +5,8 @@ package responses
 import (
 	"strings"
 	"testing"
+
+	"farebox/providers/chat/dialect"
 )
 
 // Work for every event must not allocate, nor the beginning and the end of an answer when
@@ -28,19 +30,19 @@ func TestEventsDoNotAllocate(t *testing.T) {
 		"comment":        ": keep-alive\n\n",
 		"nothing at all": "data: {\"choices\":[]}\n\n",
 	} {
-		s := f.Stream(c)
+		s := dialect.OpenForm(c)
 		data := []byte(chunk)
 		for range 600 {
 			s.Pass(data) // its room grows with the answer
 		}
-		if it := s.(*stream); len(it.items) > 0 {
+		if it := s.FormWriter.(*stream); len(it.items) > 0 {
 			it.items[0].text = append(make([]byte, 0, 64<<10), it.items[0].text...)
 		}
 		gate(name, func() { s.Pass(data) })
 		s.Release()
 	}
 	split, rest := []byte(delta(`"content":" the"`)[:90]), []byte(delta(`"content":" the"`)[90:])
-	s := f.Stream(c)
+	s := dialect.OpenForm(c)
 	for range 600 {
 		s.Pass(split)
 		s.Pass(rest)
@@ -49,7 +51,7 @@ func TestEventsDoNotAllocate(t *testing.T) {
 	s.Release()
 	first, last := []byte(delta(`"role":"assistant","content":"a"`)), []byte(finish("stop")+usageChunk+done)
 	gate("an answer", func() {
-		s := f.Stream(c)
+		s := dialect.OpenForm(c)
 		s.Pass(first)
 		s.Pass(last)
 		s.Finish()
@@ -59,7 +61,7 @@ func TestEventsDoNotAllocate(t *testing.T) {
 	f.KeepItems(keeperFunc(func([]byte, []byte) { kept++ }))
 	gate("an answer whose items are kept", func() {
 		f.kept = 0
-		s := f.Stream(c)
+		s := dialect.OpenForm(c)
 		s.Pass(first)
 		s.Pass(last)
 		s.Finish()

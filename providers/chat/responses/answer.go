@@ -13,11 +13,10 @@ var errNoAnswer = errors.New("the completion has no message")
 
 // Answer is dialect.Form. The output has the order of addendum 6.3: thoughts,
 // searches, calls and text.
-func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
+func (f *Form) Answer(said *dialect.Completion, c *dialect.Chat) ([]byte, error) {
 	f.searched = c.Searched
 	o := outcome{status: "completed"}
-	said, ok := dialect.ReadCompletion(completion, f.o.Brand)
-	if !ok || !said.Said {
+	if !said.Said {
 		return nil, errNoAnswer
 	}
 	o.usage, o.cost, o.params = said.Usage, said.Cost, said.Parameters
@@ -27,12 +26,12 @@ func (f *Form) Answer(completion []byte, c *dialect.Chat) ([]byte, error) {
 	case "content_filter":
 		o.status, o.reason = "incomplete", "content_filter"
 	}
-	a := answer{f: f, o: &o, dst: make([]byte, 0, len(completion)+answerRoom)}
+	a := answer{f: f, o: &o, dst: make([]byte, 0, len(said.Content)+len(said.Thought)+answerRoom)}
 	a.dst = f.appendHead(a.dst, c, &o)
-	a.thoughts(&said)
+	a.thoughts(said)
 	a.search()
-	a.calls(&said)
-	a.message(&said)
+	a.calls(said)
+	a.message(said)
 	a.dst = f.appendTail(a.dst, &o)
 	f.keepResponse(a.dst)
 	return a.dst, nil

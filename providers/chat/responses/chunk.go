@@ -32,7 +32,7 @@ func (s *stream) Text(words, logprobs []byte) {
 		}
 		it.logprobs = append(it.logprobs, logprobs...)
 		if s.delta(it, words, `","logprobs":[`); !s.Ended {
-			s.out = append(append(s.out, logprobs...), "]}\n\n"...)
+			s.Out = append(append(s.Out, logprobs...), "]}\n\n"...)
 		}
 	}
 }

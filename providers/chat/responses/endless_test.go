@@ -4,22 +4,24 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"farebox/providers/chat/dialect"
 )
 
 // An upstream cannot make the gateway keep more than it may.
 func TestAnswersWithoutEndAreEnded(t *testing.T) {
 	t.Parallel()
 	f := formOf(t, sdk, request)
-	s := f.Stream(chatOf(t, f))
+	s := dialect.OpenForm(chatOf(t, f))
 	defer s.Release()
 	piece := []byte(delta(`"content":"` + strings.Repeat("x", 60<<10) + `"`))
 	for range maxKept/(60<<10) + 2 {
 		s.Pass(piece)
 	}
-	if it := s.(*stream); !it.Ended || len(it.Pass(piece)) > 0 {
+	if !s.Ended || len(s.Pass(piece)) > 0 {
 		t.Error("the stream goes on")
 	}
-	s = f.Stream(chatOf(t, f))
+	s = dialect.OpenForm(chatOf(t, f))
 	defer s.Release()
 	call := delta(`"tool_calls":[` + strings.TrimSuffix(strings.Repeat(`{"index":%d,"id":"%d","function":{"name":"f"}},`, 20), ",") + `]`)
 	for n := 0; n < maxItems+100; n += 20 {
@@ -29,7 +31,7 @@ func TestAnswersWithoutEndAreEnded(t *testing.T) {
 		}
 		s.Pass([]byte(fmt.Sprintf(call, args...)))
 	}
-	if it := s.(*stream); !it.Ended || len(it.items) > maxItems {
+	if it := s.FormWriter.(*stream); !it.Ended || len(it.items) > maxItems {
 		t.Error("the stream goes on")
 	}
 }

@@ -125,7 +125,7 @@ func FuzzStream(f *testing.F) {
 			}
 			form := formOf(t, o, request)
 			message := bytes.TrimPrefix(chunks, []byte("data: "))
-			_, _ = form.Answer(message, chatOf(t, form))
+			_, _ = wholeAnswer(form, string(message), chatOf(t, form))
 			form.Release()
 		}
 	})

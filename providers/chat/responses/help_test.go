@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func formOf(t testing.TB, o *Options, body string) *Form {
 // chatOf is the chat that a form's body became.
 func chatOf(t testing.TB, f *Form) *dialect.Chat {
 	t.Helper()
-	c := &dialect.Chat{Body: f.Request(), Doc: &scan.Document{}, Choices: 1, Form: f, Told: f.body, ToldDoc: f.doc}
+	c := &dialect.Chat{Body: f.Request(), Doc: &scan.Document{}, Choices: 1, Form: f, Told: f.body, ToldDoc: f.doc, Brand: "svc"}
 	if err := c.Doc.SkimStrict(c.Body, chatBook); err != nil {
 		t.Fatalf("the chat body cannot be read: %v\n%s", err, c.Body)
 	}
@@ -88,7 +89,7 @@ func events(t testing.TB, o *Options, body, chunks string, cuts ...int) string {
 	t.Helper()
 	f := formOf(t, o, body)
 	defer f.Release()
-	s := f.Stream(chatOf(t, f))
+	s := dialect.OpenForm(chatOf(t, f))
 	defer s.Release()
 	var out strings.Builder
 	from := 0
@@ -119,11 +120,20 @@ func answered(t testing.TB, o *Options, body, completion string) string {
 	t.Helper()
 	f := formOf(t, o, body)
 	defer f.Release()
-	out, err := f.Answer([]byte(completion), chatOf(t, f))
+	out, err := wholeAnswer(f, completion, chatOf(t, f))
 	if err != nil {
 		t.Fatalf("%v: %s", err, completion)
 	}
 	return string(out)
+}
+
+// wholeAnswer is a completion in a form.
+func wholeAnswer(f *Form, completion string, c *dialect.Chat) ([]byte, error) {
+	var said dialect.Completion
+	if !said.Read([]byte(completion), c.Brand) {
+		return nil, errors.New("not a chat completion")
+	}
+	return f.Answer(&said, c)
 }
 
 func completion(message, finish string) string {

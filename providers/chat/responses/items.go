@@ -49,22 +49,22 @@ func reusable(items []item) []item {
 func (s *stream) open(it *item) {
 	it.opened = true
 	s.event("response.output_item.added")
-	s.out = jsontext.Object(s.out).Int("output_index", int64(it.index))
-	s.out = s.f.appendItem(append(s.out, `,"item":`...), it, "in_progress", true)
+	s.Out = jsontext.Object(s.Out).Int("output_index", int64(it.index))
+	s.Out = s.f.appendItem(append(s.Out, `,"item":`...), it, "in_progress", true)
 	s.endEvent()
 }
 
 // deltaHead makes the beginning of an item's delta events, which are alike but for
 // their numbers and additions.
 func (s *stream) deltaHead(it *item, name, part string) {
-	out := s.out
-	s.out = append(append(it.head[:0], "event: "...), name...)
-	s.out = append(append(append(s.out, "\ndata: {\"type\":\""...), name...), '"')
+	out := s.Out
+	s.Out = append(append(it.head[:0], "event: "...), name...)
+	s.Out = append(append(append(s.Out, "\ndata: {\"type\":\""...), name...), '"')
 	if !s.spec {
 		s.place(it, part)
 	}
-	s.out = append(s.out, `,"sequence_number":`...)
-	it.head, s.out = s.out, out
+	s.Out = append(s.Out, `,"sequence_number":`...)
+	it.head, s.Out = s.Out, out
 }
 
 // delta sends an addition to an item, written as between the quotes of a string.
@@ -74,9 +74,9 @@ func (s *stream) delta(it *item, words []byte, tail string) {
 		return
 	}
 	it.text = append(it.text, words...)
-	s.out = strconv.AppendInt(append(s.out, it.head...), s.number, 10)
+	s.Out = strconv.AppendInt(append(s.Out, it.head...), s.number, 10)
 	s.number++
-	s.out = append(append(append(s.out, `,"delta":"`...), words...), tail...)
+	s.Out = append(append(append(s.Out, `,"delta":"`...), words...), tail...)
 }
 
 const (
@@ -112,12 +112,12 @@ func (s *stream) message(part partKind) *item {
 	it.count++
 	s.event("response.content_part.added")
 	if s.spec {
-		s.out = s.f.appendID(append(s.out, `,"item_id":"`...), it)
-		s.out = strconv.AppendInt(append(s.out, `","content_index":`...), int64(it.count-1), 10)
+		s.Out = s.f.appendID(append(s.Out, `,"item_id":"`...), it)
+		s.Out = strconv.AppendInt(append(s.Out, `","content_index":`...), int64(it.count-1), 10)
 	} else {
 		s.place(it, "content")
 	}
-	s.out = it.appendPart(append(s.out, `,"part":`...), s.spec)
+	s.Out = it.appendPart(append(s.Out, `,"part":`...), s.spec)
 	s.endEvent()
 	switch {
 	case part == refusalPart && !s.spec:
@@ -138,16 +138,16 @@ func (s *stream) endPart(it *item) {
 		case refusalPart:
 			s.event("response.refusal.done")
 			s.place(it, "content")
-			s.out = append(append(append(s.out, `,"refusal":"`...), it.text...), '"')
+			s.Out = append(append(append(s.Out, `,"refusal":"`...), it.text...), '"')
 		case thoughtPart:
 			s.event("response.reasoning_text.done")
 			s.place(it, "content")
-			s.out = append(append(append(s.out, `,"text":"`...), it.text...), '"')
+			s.Out = append(append(append(s.Out, `,"text":"`...), it.text...), '"')
 		default:
 			s.event("response.output_text.done")
 			s.place(it, "content")
-			s.out = append(append(append(s.out, `,"text":"`...), it.text...), '"')
-			s.out = append(append(append(s.out, `,"logprobs":[`...), it.logprobs...), ']')
+			s.Out = append(append(append(s.Out, `,"text":"`...), it.text...), '"')
+			s.Out = append(append(append(s.Out, `,"logprobs":[`...), it.logprobs...), ']')
 		}
 		s.endEvent()
 	}
@@ -155,7 +155,7 @@ func (s *stream) endPart(it *item) {
 	if !s.spec {
 		s.place(it, "content")
 	}
-	s.out = it.appendPart(append(s.out, `,"part":`...), s.spec)
+	s.Out = it.appendPart(append(s.Out, `,"part":`...), s.spec)
 	s.endEvent()
 	it.endPart(s.spec)
 }
@@ -188,7 +188,7 @@ func (s *stream) Thought(words []byte) {
 		} else {
 			s.event("response.reasoning_summary_part.added")
 			s.place(it, "summary")
-			s.out = append(s.out, `,"part":{"type":"summary_text","text":""}`...)
+			s.Out = append(s.Out, `,"part":{"type":"summary_text","text":""}`...)
 			s.endEvent()
 			s.deltaHead(it, "response.reasoning_summary_text.delta", "summary")
 		}
@@ -212,12 +212,12 @@ func (s *stream) end(it *item, status string) {
 			if !it.told {
 				s.event("response.reasoning_summary_text.done")
 				s.place(it, "summary")
-				s.out = append(append(append(s.out, `,"text":"`...), it.text...), '"')
+				s.Out = append(append(append(s.Out, `,"text":"`...), it.text...), '"')
 				s.endEvent()
 			}
 			s.event("response.reasoning_summary_part.done")
 			s.place(it, "summary")
-			s.out = append(append(append(s.out, `,"part":{"type":"summary_text","text":"`...), it.text...), `"}`...)
+			s.Out = append(append(append(s.Out, `,"part":{"type":"summary_text","text":"`...), it.text...), `"}`...)
 			s.endEvent()
 		}
 	case messageItem:
@@ -225,20 +225,20 @@ func (s *stream) end(it *item, status string) {
 		s.endPart(it)
 	case callItem, customItem:
 		if it.unwrap() && len(it.text) > 0 {
-			s.out = strconv.AppendInt(append(s.out, it.head...), s.number, 10)
+			s.Out = strconv.AppendInt(append(s.Out, it.head...), s.number, 10)
 			s.number++
-			s.out = append(append(append(s.out, `,"delta":"`...), it.text...), plainTail...)
+			s.Out = append(append(append(s.Out, `,"delta":"`...), it.text...), plainTail...)
 		}
 		if !s.spec && !it.told {
 			if it.kind == callItem {
 				s.event("response.function_call_arguments.done")
 				s.place(it, "")
-				s.out = append(append(append(s.out, `,"name":"`...), it.name...), '"')
-				s.out = append(append(append(s.out, `,"arguments":"`...), it.text...), '"')
+				s.Out = append(append(append(s.Out, `,"name":"`...), it.name...), '"')
+				s.Out = append(append(append(s.Out, `,"arguments":"`...), it.text...), '"')
 			} else {
 				s.event("response.custom_tool_call_input.done")
 				s.place(it, "")
-				s.out = append(append(append(s.out, `,"input":"`...), it.text...), '"')
+				s.Out = append(append(append(s.Out, `,"input":"`...), it.text...), '"')
 			}
 			s.endEvent()
 		}
@@ -247,11 +247,11 @@ func (s *stream) end(it *item, status string) {
 	}
 	it.closed = status == "completed"
 	s.event("response.output_item.done")
-	s.out = jsontext.Object(s.out).Int("output_index", int64(it.index))
-	s.out = append(s.out, `,"item":`...)
-	from := len(s.out)
-	s.out = s.f.appendItem(s.out, it, s.statusOf(it, status), false)
-	s.f.keep(s.out[from:])
+	s.Out = jsontext.Object(s.Out).Int("output_index", int64(it.index))
+	s.Out = append(s.Out, `,"item":`...)
+	from := len(s.Out)
+	s.Out = s.f.appendItem(s.Out, it, s.statusOf(it, status), false)
+	s.f.keep(s.Out[from:])
 	s.endEvent()
 }
 
@@ -265,9 +265,9 @@ func (s *stream) show(it *item) {
 		s.deltaHead(it, "response.custom_tool_call_input.delta", "")
 	}
 	if len(it.text) > 0 && !it.wrapped {
-		s.out = strconv.AppendInt(append(s.out, it.head...), s.number, 10)
+		s.Out = strconv.AppendInt(append(s.Out, it.head...), s.number, 10)
 		s.number++
-		s.out = append(append(append(s.out, `,"delta":"`...), it.text...), plainTail...)
+		s.Out = append(append(append(s.Out, `,"delta":"`...), it.text...), plainTail...)
 	}
 }
 
@@ -305,24 +305,24 @@ func (s *stream) search(params []byte) {
 
 // note writes an annotation and its place.
 func (s *stream) note(index int, annotation []byte) {
-	s.out = jsontext.Object(s.out).Int("annotation_index", int64(index))
-	s.out = append(append(s.out, `,"annotation":`...), annotation...)
+	s.Out = jsontext.Object(s.Out).Int("annotation_index", int64(index))
+	s.Out = append(append(s.Out, `,"annotation":`...), annotation...)
 }
 
 // results writes the event of addendum 6.4 with the results; it has no number.
 func (s *stream) results(it *item, params []byte) {
 	const name = "response.web_search.done"
-	s.out = append(append(append(s.out, "event: "+name+"\ndata: {\"type\":\"web_search_call\",\"id\":\""...),
+	s.Out = append(append(append(s.Out, "event: "+name+"\ndata: {\"type\":\"web_search_call\",\"id\":\""...),
 		s.f.appendID(nil, it)...), `","status":"completed","results":[`...)
 	list := jsontext.MemberOf(params, "web_search_citations")
 	n := int64(0)
 	for source := range jsontext.Elements(list) {
-		s.out = jsontext.Object(append(jsontext.Comma(s.out), '{')).Int("index", n).
+		s.Out = jsontext.Object(append(jsontext.Comma(s.Out), '{')).Int("index", n).
 			Raw("url", orEmpty(jsontext.MemberOf(source, "url"))).Raw("title", orEmpty(jsontext.MemberOf(source, "title"))).
 			Raw("snippet", orEmpty(jsontext.MemberOf(source, "content"))).End()
 		n++
 	}
-	s.out = append(s.out, "]"...)
+	s.Out = append(s.Out, "]"...)
 	s.endEvent()
 }
 

@@ -176,8 +176,8 @@ func (s *nativeStream) Cut(out []byte) (short, tail []byte) {
 	s.done = true
 	end := stream{f: s.form, c: s.Chat, spec: s.form.o.Spec, last: -1, begun: true, number: s.form.number, items: o.items,
 		stop: "max_output_tokens"}
-	end.outcome.id, end.ChunkReader.Usage = o.id, s.Usage()
-	end.ChunkReader.Usage.Seen = true
+	end.outcome.id, end.FormState.Usage = o.id, s.Usage()
+	end.FormState.Usage.Seen = true
 	end.End()
-	return out, end.out
+	return out, end.Out
 }

@@ -123,7 +123,7 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 		m := newSaid(r)
 		f := formOf(t, sdk, request)
 		completion := `{"id":"x","choices":[{"index":0,"message":` + marshal(t, m) + `,"finish_reason":"stop"}]}`
-		out, err := f.Answer([]byte(completion), chatOf(t, f))
+		out, err := wholeAnswer(f, completion, chatOf(t, f))
 		if err != nil {
 			t.Fatalf("%v: %s", err, marshal(t, m))
 		}

@@ -22,7 +22,7 @@ func TestItemsAreKeptBeforeTheClientHasThem(t *testing.T) {
 	keeper := keeperFunc(func(_, item []byte) { kept = append(kept, string(item)) })
 	f := formOf(t, sdk, request)
 	f.KeepItems(keeper)
-	s := f.Stream(chatOf(t, f))
+	s := dialect.OpenForm(chatOf(t, f))
 	defer s.Release()
 	if s.Pass([]byte(delta(`"content":"Hello"`))); len(kept) != 0 {
 		t.Errorf("kept before its end is %q", kept)
@@ -32,7 +32,7 @@ func TestItemsAreKeptBeforeTheClientHasThem(t *testing.T) {
 		t.Errorf("kept is %q, sent is %s", kept, out)
 	}
 	kept = nil
-	failing := f.Stream(chatOf(t, f))
+	failing := dialect.OpenForm(chatOf(t, f))
 	defer failing.Release()
 	failing.Pass([]byte(delta(`"content":"Hello"`)))
 	if failing.Fail(&dialect.Fault{Code: "x", Kind: "y", Message: "z"}); len(kept) != 0 {
@@ -41,7 +41,7 @@ func TestItemsAreKeptBeforeTheClientHasThem(t *testing.T) {
 	calls := strings.Repeat(`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}},`, 2*maxKeptItems)
 	completion := `{"choices":[{"message":{"tool_calls":[` + strings.TrimSuffix(calls, ",") + `]}}]}`
 	f.kept = 0
-	if _, err := f.Answer([]byte(completion), chatOf(t, f)); err != nil || len(kept) != maxKeptItems {
+	if _, err := wholeAnswer(f, completion, chatOf(t, f)); err != nil || len(kept) != maxKeptItems {
 		t.Errorf("%d items of a whole answer are kept (%v)", len(kept), err)
 	}
 	for body, want := range map[string]bool{request: true, `{"model":"m","input":"x","store":true}`: true,

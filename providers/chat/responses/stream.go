@@ -22,15 +22,14 @@ const (
 
 var streams = sync.Pool{New: func() any { return new(stream) }}
 
-// stream turns the chunks of a chat completion into events. Items are numbered in the
+// stream writes an answer as the events of a response. Items are numbered in the
 // order in which they begin. Reasoning and messages end when something else begins;
 // calls stay open to the end, since their arguments may come in turns.
 type stream struct {
-	dialect.ChunkReader
+	dialect.FormState
 	f      *Form
 	c      *dialect.Chat
 	spec   bool
-	out    []byte
 	number int64 // of the next event
 
 	items []item
@@ -42,74 +41,49 @@ type stream struct {
 	outcome outcome
 }
 
-// Stream is dialect.Form.
-func (f *Form) Stream(c *dialect.Chat) dialect.FormStream {
+// Writer is dialect.Form.
+func (f *Form) Writer(c *dialect.Chat) dialect.FormWriter {
 	s := streams.Get().(*stream)
-	s.f, s.c, s.spec, s.last, s.Brand = f, c, f.o.Spec, -1, f.o.Brand
-	f.searched = c.Searched
+	s.f, s.c, s.spec, s.last = f, c, f.o.Spec, -1
+	f.searched, f.kept, f.heard = c.Searched, 0, f.heard[:0]
 	return s
 }
 
-// Pass is dialect.FormStream.
-func (s *stream) Pass(chunks []byte) []byte {
-	s.out = s.out[:0]
-	s.ChunkReader.Pass(s, chunks)
-	return s.out
-}
-
-// Finish is dialect.FormStream.
-func (s *stream) Finish() []byte {
-	s.out = s.out[:0]
-	s.ChunkReader.Finish(s)
-	return s.out
-}
-
-// Fail is dialect.FormStream.
-func (s *stream) Fail(fault *dialect.Fault) []byte {
-	s.out = s.out[:0]
-	s.Fault(jsontext.AppendEscaped(nil, fault.Code), jsontext.AppendEscaped(nil, fault.Message))
-	return s.out
-}
-
-// Release is dialect.FormStream.
+// Release is dialect.FormWriter.
 func (s *stream) Release() {
-	s.Reset()
-	fresh := stream{ChunkReader: s.ChunkReader, out: s.out[:0], items: reusable(s.items)}
-	if cap(fresh.out) > keepOut {
-		fresh.out = nil
-	}
-	*s = fresh
+	s.Reset(keepOut)
+	*s = stream{FormState: s.FormState, items: reusable(s.items)}
 	streams.Put(s)
 }
 
 // event begins an event.
 func (s *stream) event(name string) {
-	s.out = append(append(s.out, "event: "...), name...)
-	s.out = append(append(append(s.out, "\ndata: {\"type\":\""...), name...), `","sequence_number":`...)
-	s.out = strconv.AppendInt(s.out, s.number, 10)
+	s.Out = append(append(s.Out, "event: "...), name...)
+	s.Out = append(append(append(s.Out, "\ndata: {\"type\":\""...), name...), `","sequence_number":`...)
+	s.Out = strconv.AppendInt(s.Out, s.number, 10)
 	s.number++
 }
 
-func (s *stream) endEvent() { s.out = append(s.out, "}\n\n"...) }
+func (s *stream) endEvent() { s.Out = append(s.Out, "}\n\n"...) }
 
 // place writes which item an event is of, and which part of it.
 func (s *stream) place(it *item, part string) {
-	s.out = s.f.appendID(append(s.out, `,"item_id":"`...), it)
-	s.out = strconv.AppendInt(append(s.out, `","output_index":`...), int64(it.index), 10)
+	s.Out = s.f.appendID(append(s.Out, `,"item_id":"`...), it)
+	s.Out = strconv.AppendInt(append(s.Out, `","output_index":`...), int64(it.index), 10)
 	switch part {
 	case "content":
-		s.out = jsontext.Object(s.out).Int("content_index", int64(it.count-1))
+		s.Out = jsontext.Object(s.Out).Int("content_index", int64(it.count-1))
 	case "summary":
-		s.out = jsontext.Object(s.out).Int("summary_index", int64(max(0, it.count-1)))
+		s.Out = jsontext.Object(s.Out).Int("summary_index", int64(max(0, it.count-1)))
 	}
 }
 
 // whole writes an event with the response.
 func (s *stream) whole(name string) {
 	s.event(name)
-	s.out = append(s.out, `,"response":`...)
-	from := len(s.out)
-	s.out = s.f.appendHead(s.out, s.c, &s.outcome)
+	s.Out = append(s.Out, `,"response":`...)
+	from := len(s.Out)
+	s.Out = s.f.appendHead(s.Out, s.c, &s.outcome)
 	status := "completed"
 	if s.outcome.status != "completed" {
 		status = "incomplete"
@@ -118,14 +92,14 @@ func (s *stream) whole(name string) {
 	for i := range s.items {
 		if it := &s.items[i]; it.opened {
 			if n++; n > 1 {
-				s.out = append(s.out, ',')
+				s.Out = append(s.Out, ',')
 			}
-			s.out = s.f.appendItem(s.out, it, s.statusOf(it, status), false)
+			s.Out = s.f.appendItem(s.Out, it, s.statusOf(it, status), false)
 		}
 	}
-	s.out = s.f.appendTail(s.out, &s.outcome)
+	s.Out = s.f.appendTail(s.Out, &s.outcome)
 	if s.Ended && s.outcome.status != "failed" {
-		s.f.keepResponse(s.out[from:])
+		s.f.keepResponse(s.Out[from:])
 	}
 	s.endEvent()
 }
@@ -176,7 +150,7 @@ func (s *stream) End() {
 	s.settleOutcome()
 	s.whole(name)
 	if s.spec {
-		s.out = append(s.out, dialect.DoneEvent...)
+		s.Out = append(s.Out, dialect.DoneEvent...)
 	}
 }
 
@@ -195,24 +169,25 @@ func orNil(value []byte) []byte {
 
 const textTooLong = "The model's answer is too long for this form of it."
 
-func (s *stream) tooLong() { s.Fault([]byte("upstream_error"), []byte(textTooLong)) }
+func (s *stream) tooLong() { s.Fault(&dialect.Fault{Code: dialect.CodeUpstream, Message: textTooLong}) }
 
 // Fault is dialect.ChunkWriter. It ends the answer with an error.
-func (s *stream) Fault(code, message []byte) {
+func (s *stream) Fault(f *dialect.Fault) {
 	if s.Ended {
 		return
 	}
+	code, message := jsontext.AppendEscaped(nil, f.Code), jsontext.AppendEscaped(nil, f.Message)
 	s.begin()
 	s.Ended = true
 	s.outcome.status, s.outcome.code, s.outcome.message = "failed", errorCode(code), message
 	s.settleOutcome()
 	s.whole("response.failed")
 	if s.spec {
-		s.out = append(s.out, dialect.DoneEvent...)
+		s.Out = append(s.Out, dialect.DoneEvent...)
 		return
 	}
 	s.event("error")
-	s.out = appendErrorMembers(s.out, code, message)
+	s.Out = appendErrorMembers(s.Out, code, message)
 	s.endEvent()
 }
 
@@ -240,8 +215,8 @@ func errorCode(code []byte) []byte {
 // without its items, which the client has. Where not even its begin went by, it begins first.
 func (f *Form) AppendError(dst []byte, c *dialect.Chat, fault *dialect.Fault) []byte {
 	begun := f.number > 0 || len(f.upstreamID) > 0
-	s := stream{f: f, c: c, spec: f.o.Spec, last: -1, begun: begun, number: f.number, out: dst}
-	s.outcome.id = f.upstreamID
-	s.Fault(jsontext.AppendEscaped(nil, fault.Code), jsontext.AppendEscaped(nil, fault.Message))
-	return s.out
+	s := stream{f: f, c: c, spec: f.o.Spec, last: -1, begun: begun, number: f.number}
+	s.Out, s.outcome.id = dst, f.upstreamID
+	s.Fault(fault)
+	return s.Out
 }

@@ -2,6 +2,8 @@ package responses
 
 import (
 	"testing"
+
+	"farebox/providers/chat/dialect"
 )
 
 // feed passes one chunk over and over, starting a new answer after as many chunks as
@@ -13,14 +15,14 @@ func feed(b *testing.B, chunk string) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	const chunksPerAnswer = 300
-	s := f.Stream(c)
+	s := dialect.OpenForm(c)
 	n := 0
 	for b.Loop() {
 		if n++; n > chunksPerAnswer {
 			n = 0
 			s.Finish()
 			s.Release()
-			s = f.Stream(c)
+			s = dialect.OpenForm(c)
 		}
 		s.Pass(data)
 	}

@@ -130,8 +130,8 @@ func TestCallsOfFunctionsAreCallsOfTools(t *testing.T) {
 	for _, c := range modelCalls {
 		f := formOf(t, sdk, `{"model":"m",`+agentTools+`,`+agentInput+`}`)
 		chat := chatOf(t, f)
-		whole, err := f.Answer([]byte(`{"choices":[{"message":{"tool_calls":[{"id":"c","type":"function","function":{"name":"`+
-			c.name+`","arguments":"`+c.arguments+`"}}]},"finish_reason":"tool_calls"}]}`), chat)
+		whole, err := wholeAnswer(f, `{"choices":[{"message":{"tool_calls":[{"id":"c","type":"function","function":{"name":"`+
+			c.name+`","arguments":"`+c.arguments+`"}}]},"finish_reason":"tool_calls"}]}`, chat)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestCallsOfFunctionsAreCallsOfTools(t *testing.T) {
 			if c.arguments[max(0, cut-1)] == '\\' || cut > 1 && strings.Contains(c.arguments[cut-2:cut], `\`) {
 				continue // escapes are not cut by upstreams
 			}
-			s := f.Stream(chat)
+			s := dialect.OpenForm(chat)
 			events := string(s.Pass([]byte(delta(`"tool_calls":[{"index":0,"id":"c","function":{"name":"`+c.name+
 				`","arguments":"`+c.arguments[:cut]+`"}}]`) +
 				delta(`"tool_calls":[{"index":0,"function":{"arguments":"`+c.arguments[cut:]+`"}}]`) + finish("tool_calls") + done)))
@@ -181,7 +181,7 @@ func TestACallThatBreaksOffIsJSON(t *testing.T) {
 	t.Parallel()
 	for _, c := range modelCalls {
 		f := formOf(t, sdk, `{"model":"m",`+agentTools+`,`+agentInput+`}`)
-		s := f.Stream(chatOf(t, f))
+		s := dialect.OpenForm(chatOf(t, f))
 		events := string(s.Pass([]byte(delta(`"tool_calls":[{"index":0,"id":"c","function":{"name":"` + c.name + `","arguments":"{\"inp"}}]`))))
 		events += string(s.Fail(&dialect.Fault{Code: "upstream_error", Message: "It broke."}))
 		for event := range strings.SplitSeq(events, "\n\n") {

@@ -216,11 +216,11 @@ func TestAnswersThroughChatLoseNothing(t *testing.T) {
 		r := newTalker(seed)
 		m := r.message()
 		f, c := asChat(t, `{"model":"m","max_tokens":900,"stream":true,"thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"hi"}]}`)
-		completion, _, err := anthropic.Dialect{}.Answer([]byte(write(m)), c, target(c), &dialect.Scratch{})
-		if err != nil {
+		c.Form, c.Said = f, &dialect.Completion{}
+		if _, _, err := (anthropic.Dialect{}).Answer([]byte(write(m)), c, target(c), &dialect.Scratch{}); err != nil {
 			t.Fatal(err)
 		}
-		whole, err := f.Answer(completion, c)
+		whole, err := f.Answer(c.Said, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,8 @@ func TestAnswersThroughChatLoseNothing(t *testing.T) {
 		}
 		same("whole", parse(t, string(whole)))
 
-		in, back := anthropic.Dialect{}.Stream(c, target(c)), f.Stream(c)
+		c.Client = dialect.OpenForm(c)
+		in, back := anthropic.Dialect{}.Stream(c, target(c)), c.Client
 		var events strings.Builder
 		for rest := []byte(r.events(t, m)); len(rest) > 0; {
 			n := 1 + r.IntN(len(rest))

@@ -14,7 +14,7 @@ import (
 // message has the official package read the translated completion.
 func message(t testing.TB, f *messages.Form, c *dialect.Chat, completion string) (string, *anthropic.Message) {
 	t.Helper()
-	out, err := f.Answer([]byte(completion), c)
+	out, err := wholeAnswer(f, completion, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestAnswerOfNoCompletion(t *testing.T) {
 	t.Parallel()
 	f, c := asked(t, hello)
 	for _, body := range []string{`{}`, `[]`, `{"choices":[]}`, `{"choices":null}`, `nonsense`} {
-		if out, err := f.Answer([]byte(body), c); err == nil {
+		if out, err := wholeAnswer(f, body, c); err == nil {
 			t.Errorf("%s became %s", body, out)
 		}
 	}
@@ -165,12 +165,12 @@ func TestAnswerOfNoCompletion(t *testing.T) {
 func TestMembersThatComeTwice(t *testing.T) {
 	t.Parallel()
 	f, c := asked(t, hello)
-	out, err := f.Answer([]byte(`{"id":"x","choices":[{"message":{"content":"a","content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1},`+
-		`"usage":{"prompt_tokens":7,"completion_tokens":1}}`), c)
+	out, err := wholeAnswer(f, `{"id":"x","choices":[{"message":{"content":"a","content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1},`+
+		`"usage":{"prompt_tokens":7,"completion_tokens":1}}`, c)
 	if err != nil || !strings.Contains(string(out), `"text":"hi"`) || !strings.Contains(string(out), `"input_tokens":7,`) {
 		t.Errorf("%v: %s", err, out)
 	}
-	s := f.Stream(c)
+	s := dialect.OpenForm(c)
 	defer s.Release()
 	events := string(s.Pass([]byte("data: {\"id\":\"x\",\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}]}\n\n")))
 	if !strings.Contains(events, `"text":"hi"`) {

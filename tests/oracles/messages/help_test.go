@@ -4,6 +4,7 @@ package messages_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"farebox/config"
@@ -25,7 +26,6 @@ func read(t testing.TB, body string) (*messages.Form, string, []dialect.Unsuppor
 	if !json.Valid(chat) {
 		t.Fatalf("%s becomes %s", body, chat)
 	}
-	f.Brand = "svc"
 	return f, string(chat), wrong
 }
 
@@ -36,7 +36,18 @@ func asked(t testing.TB, body string) (*messages.Form, *dialect.Chat) {
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
-	return f, chatOf(t, chat)
+	c := chatOf(t, chat)
+	c.Form, c.Brand = f, "svc"
+	return f, c
+}
+
+// wholeAnswer is a completion in a form.
+func wholeAnswer(f *messages.Form, completion string, c *dialect.Chat) ([]byte, error) {
+	var said dialect.Completion
+	if !said.Read([]byte(completion), "svc") {
+		return nil, errors.New("not a chat completion")
+	}
+	return f.Answer(&said, c)
 }
 
 func chatOf(t testing.TB, body string) *dialect.Chat {

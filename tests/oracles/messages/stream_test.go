@@ -15,7 +15,8 @@ import (
 // stream passes chunks, cut at some places, and gives the client's events.
 func passed(t testing.TB, f *messages.Form, c *dialect.Chat, chunks string, cuts ...int) string {
 	t.Helper()
-	s := f.Stream(c)
+	c.Form = f
+	s := dialect.OpenForm(c)
 	defer s.Release()
 	var out strings.Builder
 	from := 0
@@ -254,7 +255,7 @@ func TestStreamFails(t *testing.T) {
 	if _, failed := heard(t, passed(t, f, c, mixed)); !strings.HasPrefix(failed, "api_error") {
 		t.Errorf("mixed calls: %q", failed)
 	}
-	s := f.Stream(c)
+	s := dialect.OpenForm(c)
 	defer s.Release()
 	events := string(s.Pass([]byte(chunks(`"content":"a"`) + "data: {\"cho")))
 	events += string(s.Fail(&dialect.Fault{Code: "insufficient_balance", Kind: "insufficient_quota", Message: "used up"}))

@@ -56,7 +56,7 @@ func TestCompletionsBecomeResponses(t *testing.T) {
 	}
 	for _, bad := range []string{``, `[]`, `{}`, `{"choices":[]}`, `{"choices":[{}]}`, `{"choices":[{"message":null}]}`, `  `} {
 		form := formOf(t, sdk, request)
-		if out, err := form.Answer([]byte(bad), chatOf(t, form)); err == nil {
+		if out, err := wholeAnswer(t, form, bad); err == nil {
 			t.Errorf("%s became %s", bad, out)
 		}
 	}

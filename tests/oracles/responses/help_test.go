@@ -4,6 +4,7 @@ package responses_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -45,7 +46,7 @@ func formOf(t testing.TB, o *farebox.Options, body string) *form {
 // chatOf is the chat that a form's body became.
 func chatOf(t testing.TB, f *form) *dialect.Chat {
 	t.Helper()
-	c := &dialect.Chat{Body: f.Request(), Doc: &scan.Document{}, Choices: 1, Form: f.Form, Told: f.body, ToldDoc: f.doc}
+	c := &dialect.Chat{Body: f.Request(), Doc: &scan.Document{}, Choices: 1, Form: f.Form, Told: f.body, ToldDoc: f.doc, Brand: "svc"}
 	if err := c.Doc.SkimStrict(c.Body, chatBook); err != nil {
 		t.Fatalf("the chat body cannot be read: %v\n%s", err, c.Body)
 	}
@@ -114,7 +115,7 @@ func events(t testing.TB, o *farebox.Options, body, chunks string, cuts ...int) 
 	t.Helper()
 	f := formOf(t, o, body)
 	defer f.Release()
-	s := f.Stream(chatOf(t, f))
+	s := dialect.OpenForm(chatOf(t, f))
 	defer s.Release()
 	var out strings.Builder
 	from := 0
@@ -145,11 +146,20 @@ func answered(t testing.TB, o *farebox.Options, body, completion string) string 
 	t.Helper()
 	f := formOf(t, o, body)
 	defer f.Release()
-	out, err := f.Answer([]byte(completion), chatOf(t, f))
+	out, err := wholeAnswer(t, f, completion)
 	if err != nil {
 		t.Fatalf("%v: %s", err, completion)
 	}
 	return string(out)
+}
+
+// wholeAnswer is a completion in a form.
+func wholeAnswer(t testing.TB, f *form, completion string) ([]byte, error) {
+	var said dialect.Completion
+	if !said.Read([]byte(completion), "svc") {
+		return nil, errors.New("not a chat completion")
+	}
+	return f.Answer(&said, chatOf(t, f))
 }
 
 func completion(message, finish string) string {
@@ -165,7 +175,8 @@ func quoted(text string) string { return string(jsontext.AppendString(nil, text)
 
 // streamed is the client's stream of chunks.
 func streamed(f *form, c *dialect.Chat, chunks string) string {
-	s := f.Stream(c)
+	c.Form = f.Form
+	s := dialect.OpenForm(c)
 	defer s.Release()
 	out := string(s.Pass([]byte(chunks)))
 	return out + string(s.Finish())

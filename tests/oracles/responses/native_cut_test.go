@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"farebox/providers/chat/dialect"
 	farebox "farebox/providers/chat/responses"
 	"farebox/tests/oracles/responsestest"
 )
@@ -24,7 +25,7 @@ func TestResponsesThatAreCutAreWhole(t *testing.T) {
 	} {
 		chunks.WriteString(delta(members))
 	}
-	s := formOf(t, sdk, request).Stream(c)
+	s := dialect.OpenForm(c)
 	events := string(s.Pass([]byte(chunks.String())))
 	events += string(s.Finish())
 	s.Release()

@@ -167,7 +167,7 @@ func TestFailuresEndTheEvents(t *testing.T) {
 		t.Error(out)
 	}
 	f := formOf(t, sdk, request)
-	s := f.Stream(chatOf(t, f))
+	s := dialect.OpenForm(chatOf(t, f))
 	out = string(s.Pass([]byte(delta(`"content":"a"`) + delta(`"content":"b"`)[:50])))
 	out += string(s.Fail(&dialect.Fault{Code: "insufficient_balance", Kind: "insufficient_quota", Message: "no \"money\""}))
 	if r, err := responsestest.Check(out); err != nil || r.Error.Code != "insufficient_balance" || r.OutputText() != "a" {
