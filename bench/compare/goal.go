@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // Goal is one of the design's figures beside the one of this run.
@@ -22,6 +23,16 @@ func (g Goal) String() string {
 		sign = ">="
 	}
 	return fmt.Sprintf("%s %.4g %s", sign, g.Limit, g.Unit)
+}
+
+// Measured is the value, with enough digits to differ from a limit that it missed.
+func (g Goal) Measured() string {
+	for digits := 3; ; digits++ {
+		value := strconv.FormatFloat(g.Value, 'g', digits, 64)
+		if g.Met || digits == 6 || value != strconv.FormatFloat(g.Limit, 'g', digits, 64) {
+			return value
+		}
+	}
 }
 
 const (

@@ -101,7 +101,25 @@ func speedTable(c *Comparison) string {
 		if g.Least {
 			sign = "at least"
 		}
-		fmt.Fprintf(&b, "| %s | %.3g %s | %s %.3g | %s |\n", g.Name, g.Value, g.Unit, sign, g.Limit, verdict)
+		fmt.Fprintf(&b, "| %s | %s %s | %s %.3g | %s |\n", g.Name, g.Measured(), g.Unit, sign, g.Limit, verdict)
 	}
 	return b.String()
+}
+
+// "1.5, at most 1.5, missed" cannot be understood.
+func TestAMissedValueDiffersFromItsLimit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		goal Goal
+		want string
+	}{
+		{Goal{Value: 1.5021, Limit: 1.5}, "1.502"},
+		{Goal{Value: 1.4999, Limit: 1.5, Met: true}, "1.5"},
+		{Goal{Value: 2.2149, Limit: 1.5}, "2.21"},
+		{Goal{Value: 35.00001, Limit: 35}, "35"},
+	} {
+		if got := c.goal.Measured(); got != c.want {
+			t.Errorf("%v beside the limit %v is %s, want %s", c.goal.Value, c.goal.Limit, got, c.want)
+		}
+	}
 }

@@ -125,7 +125,7 @@ func (c *Comparison) printGoals(out io.Writer) {
 		if !g.Met {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%.3g\t%s\n", g.Name, g, g.Value, verdict)
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", g.Name, g, g.Measured(), verdict)
 	}
 	_ = w.Flush()
 }
