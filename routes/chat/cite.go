@@ -52,36 +52,6 @@ func (c *inference) cite() {
 	c.cites = &cites{found: c.lookup.answer.Found, keep: keep}
 }
 
-// stream reads the events of a stream, each on a line of its own.
-func (s *cites) stream(out []byte) []byte {
-	var reported []byte
-	done := 0
-	for at := 0; at < len(out); {
-		end := bytes.IndexByte(out[at:], '\n')
-		if end < 0 {
-			break
-		}
-		line := out[at : at+end]
-		at += end + 1
-		data, ok := bytes.CutPrefix(line, []byte("data:"))
-		if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
-			continue
-		}
-		event := s.rewrite(data, "delta", false)
-		if event == nil {
-			continue
-		}
-		from := at - end - 1
-		reported = append(append(reported, out[done:from]...), "data: "...)
-		reported = append(reported, event...)
-		done = from + end
-	}
-	if reported == nil {
-		return out
-	}
-	return append(reported, out[done:]...)
-}
-
 // forget begins the answer anew: an attempt may have given a part of it. s may be nil.
 func (s *cites) forget() {
 	if s != nil {

@@ -36,7 +36,7 @@ func cited(t *testing.T, s *cites, pieces []string) (text string, notes []string
 		if i == len(pieces)-1 {
 			finish = `"stop"`
 		}
-		out := s.stream([]byte(`data: {"id":"x","choices":[{"index":0,"delta":{"content":` + string(quoted) +
+		out := citeStream(s, []byte(`data: {"id":"x","choices":[{"index":0,"delta":{"content":` + string(quoted) +
 			`},"finish_reason":` + finish + "}]}\n\n"))
 		data, ok := strings.CutPrefix(strings.TrimSuffix(string(out), "\n\n"), "data: ")
 		var event struct{ Choices []struct{ Delta part } }
@@ -54,6 +54,11 @@ func cited(t *testing.T, s *cites, pieces []string) (text string, notes []string
 		}
 	}
 	return text, notes
+}
+
+// citeStream is the stream's events with annotations.
+func citeStream(s *cites, events []byte) []byte {
+	return rewriteEvents(events, func(data []byte) []byte { return s.rewrite(data, "delta", false) })
 }
 
 // However the text is cut, each mark is removed and becomes annotations of the sentence before it.
@@ -98,7 +103,7 @@ func TestCitedAnswersKeepAllElse(t *testing.T) {
 	}
 	for _, same := range []string{"data: [DONE]\n\n", ": comment\n\n", `data: {"choices":[]}` + "\n\n",
 		`data: {"choices":[{"index":-1,"delta":{"content":"^1^"}}]}` + "\n\n", "data: {\"choices\":[{\"index\":0,\"delta\""} {
-		if out := string(citesOf(false).stream([]byte(same))); out != same {
+		if out := string(citeStream(citesOf(false), []byte(same))); out != same {
 			t.Errorf("%q became %q", same, out)
 		}
 	}

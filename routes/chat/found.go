@@ -164,25 +164,60 @@ func (l *lookup) appendFound(dst []byte, texts bool) []byte {
 	return dst
 }
 
-// announced puts l.tells before the first member of a stream's first event; until one arrives it
-// changes nothing.
-func (c *inference) announced(out []byte) []byte {
-	for at := 0; at < len(out); {
-		line := out[at:]
-		if end := bytes.IndexByte(line, '\n'); end >= 0 {
-			line = line[:end+1]
-		}
-		data, ok := bytes.CutPrefix(line, []byte("data:"))
-		data = bytes.TrimLeft(data, " ")
-		if !ok || len(data) == 0 || data[0] != '{' {
-			at += len(line)
-			continue
-		}
-		open := at + len(line) - len(data) + 1
-		out, c.tells = insertMember(out, open, c.tells), nil
-		break
+// edit adds members of this service to the chunks of a stream that the client gets.
+func (c *inference) edit(out []byte) []byte {
+	if len(c.tells) == 0 && !c.shows && c.cites == nil || c.chat.Form != nil || c.stream.Failed() {
+		return out
 	}
-	return out
+	return rewriteEvents(out, c.editChunk)
+}
+
+// editChunk is the chunk with additions; nil: it stays as it is. The first chunk has the parameters,
+// the first delta has the results as a tool call.
+func (c *inference) editChunk(data []byte) (edited []byte) {
+	if len(c.tells) > 0 {
+		edited, c.tells = insertMember(data, 1, c.tells), nil
+		data = edited
+	}
+	if delta := gjson.GetBytes(data, "choices.0.delta"); c.shows && delta.IsObject() {
+		call := c.documents()
+		member := append(append([]byte(`"tool_calls":[{"index":0,`), call.Append(nil)[1:]...), ']')
+		edited, c.shows = insertMember(data, delta.Index+1, member), false
+		data = edited
+	}
+	if c.cites != nil {
+		if cited := c.cites.rewrite(data, "delta", false); cited != nil {
+			edited = cited
+		}
+	}
+	return edited
+}
+
+// rewriteEvents gives rewrite the events of a stream, each on a line of its own, and puts its
+// results in their places; nil: an event stays as it is.
+func rewriteEvents(out []byte, rewrite func(data []byte) []byte) []byte {
+	var written []byte
+	done := 0
+	for at := 0; at < len(out); {
+		from, to := at, len(out)
+		if end := bytes.IndexByte(out[at:], '\n'); end >= 0 {
+			to = at + end
+		}
+		at = to + 1
+		data, ok := bytes.CutPrefix(out[from:to], []byte("data:"))
+		data = bytes.TrimSpace(data)
+		if !ok || len(data) == 0 || data[0] != '{' || at > len(out) && !gjson.ValidBytes(data) {
+			continue // a large event may come in pieces
+		}
+		if event := rewrite(data); event != nil {
+			written = append(append(written, out[done:from]...), "data: "...)
+			written, done = append(written, event...), to
+		}
+	}
+	if written == nil {
+		return out
+	}
+	return append(written, out[done:]...)
 }
 
 // insertMember puts a member before the others of an object, which begin at open.
@@ -192,26 +227,6 @@ func insertMember(out []byte, open int, member []byte) []byte {
 		reported = append(reported, ',')
 	}
 	return append(reported, out[open:]...)
-}
-
-// documented puts the results as a tool call into the first delta of a stream.
-func (c *inference) documented(out []byte) []byte {
-	const name = `"delta"`
-	at := bytes.Index(out, []byte(name))
-	if at < 0 {
-		return out
-	}
-	at = jsontext.SkipSpace(out, at+len(name))
-	if at >= len(out) || out[at] != ':' {
-		return out
-	}
-	if at = jsontext.SkipSpace(out, at+1); at >= len(out) || out[at] != '{' {
-		return out
-	}
-	call := c.documents()
-	member := append(append([]byte(`"tool_calls":[{"index":0,`), call.Append(nil)[1:]...), ']')
-	c.shows = false
-	return insertMember(out, at+1, member)
 }
 
 // withDocuments puts the results as a tool call into the first choice of a whole

@@ -70,15 +70,7 @@ func (c *inference) pass(p []byte) (out []byte, stop bool) {
 	if c.eventless && hasObject(p) {
 		c.timeFirst(c.target, time.Now().UnixNano())
 	}
-	if len(c.tells) > 0 && !c.stream.Failed() {
-		out = c.announced(out)
-	}
-	if c.shows && !c.stream.Failed() {
-		out = c.documented(out)
-	}
-	if c.cites != nil && c.chat.Form == nil && !c.stream.Failed() {
-		out = c.cites.stream(out)
-	}
+	out = c.edit(out)
 	if c.chat.Client != nil {
 		out = c.chat.Client.Pass(out)
 	}
@@ -193,13 +185,7 @@ func (c *inference) extend(produced int64) bool {
 func (c *inference) End(cause proxy.Cause) (out []byte, clean bool) {
 	gone := cause == proxy.ClientGone || cause == proxy.ClientStalled
 	complete := cause == proxy.None || gone && c.x.Whole()
-	c.tail = append(c.tail[:0], c.stream.Finish(complete)...)
-	if len(c.tells) > 0 && !c.stream.Failed() {
-		c.tail = c.announced(c.tail) // all of it comes at once
-	}
-	if c.cites != nil && c.chat.Form == nil && !c.stream.Failed() {
-		c.tail = c.cites.stream(c.tail)
-	}
+	c.tail = c.edit(append(c.tail[:0], c.stream.Finish(complete)...))
 	usage := c.stream.Usage()
 	c.ended(cause)
 	var flags journal.Flags
