@@ -2,8 +2,8 @@
 // for chat completions, and how upstreams are spoken to that take it themselves.
 //
 // [Form] holds a client's request: its own body becomes a chat body (request.go,
-// input.go, tools.go), a whole chat completion becomes a response (answer.go), and
-// the chunks of a streamed one become events (stream.go). [Native] gives the
+// input.go, tools.go), a whole answer is written as a response (answer.go), and a
+// streamed one as events (stream.go, chunk.go, items.go). [Native] gives the
 // client's own body to an upstream, without members that would reach into the operator's
 // account there, and meters the answer.
 //
