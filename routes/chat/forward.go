@@ -214,6 +214,9 @@ func (c *inference) beginStream() attempt.Verdict {
 		return c.broken()
 	}
 	c.releaseStream()
+	if form, ok := c.chat.Form.(dialect.Keeping); ok {
+		form.Attempt()
+	}
 	if c.chat.Form != nil && !c.native {
 		c.chat.Client = dialect.OpenForm(&c.chat)
 		c.cites.forget()

@@ -26,6 +26,9 @@ func (c *inference) relayStream() {
 	r.Header.Set("Cache-Control", "no-cache")
 	r.Header.Set("X-Accel-Buffering", "no")
 	c.giveScratch()
+	if form, ok := c.chat.Form.(dialect.Keeping); ok {
+		form.Take()
+	}
 	c.attach()
 }
 

@@ -26,6 +26,15 @@ type Form interface {
 	AppendError(dst []byte, c *Chat, f *Fault) []byte
 }
 
+// Keeping is a Form that has parts of its answer kept for later requests.
+type Keeping interface {
+	// Attempt begins another attempt at a stream. What it keeps waits for Take; nothing of an
+	// earlier attempt is kept.
+	Attempt()
+	// Take says that the attempt's stream goes to the client.
+	Take()
+}
+
 // Adapted has a form's names of members that the gateway fits to a model without the
 // feature. Requests for features without a name are refused, but for ToolImage.
 type Adapted struct {

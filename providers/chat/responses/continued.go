@@ -92,6 +92,10 @@ func (f *Form) keepResponse(response []byte) {
 		whole = append(append(whole, f.heard[:len(f.heard)-1]...), ']')
 		response = append(whole, response[at+len(list):]...)
 	}
+	if f.waits {
+		f.response = bytes.Clone(response)
+		return
+	}
 	f.whole.KeepResponse(id, response)
 }
 

@@ -64,6 +64,9 @@ type Form struct {
 	kept       int            // items
 	whole      ResponseKeeper // nil: the answer is not kept
 	heard      []byte         // items of the answer, each with a comma
+	waits      bool           // the client does not get the answer yet; nothing is kept before
+	waiting    [][]byte       // …items
+	response   []byte         // …the whole answer
 	continued  bool           // the body goes on from an earlier answer
 	earlier    int            // items of the input that it brought along
 	searched   string         // for, before the model was asked

@@ -44,11 +44,34 @@ func (f *Form) keep(item []byte) {
 	if f.keeper == nil || f.kept == maxKeptItems {
 		return
 	}
-	if id := jsontext.StringIn(item, "id"); len(id) > 0 {
-		f.kept++
-		f.keeper.KeepItem(id, item)
+	id := jsontext.StringIn(item, "id")
+	if len(id) == 0 {
+		return
 	}
+	if f.kept++; f.waits {
+		f.waiting = append(f.waiting, bytes.Clone(item))
+		return
+	}
+	f.keeper.KeepItem(id, item)
 }
+
+// Attempt is dialect.Keeping's.
+func (f *Form) Attempt() {
+	f.kept, f.heard, f.waits, f.waiting, f.response = 0, f.heard[:0], true, nil, nil
+}
+
+// Take is dialect.Keeping's.
+func (f *Form) Take() {
+	for _, item := range f.waiting {
+		f.keeper.KeepItem(jsontext.StringIn(item, "id"), item)
+	}
+	if f.response != nil {
+		f.whole.KeepResponse(jsontext.StringIn(f.response, "id"), f.response)
+	}
+	f.waits, f.waiting, f.response = false, nil, nil
+}
+
+var _ dialect.Keeping = (*Form)(nil)
 
 // MissThoughts says that a thought that the input refers to is not known, and left out.
 func (f *Form) MissThoughts() { f.missed = true }

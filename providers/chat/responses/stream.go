@@ -45,7 +45,7 @@ type stream struct {
 func (f *Form) Writer(c *dialect.Chat) dialect.FormWriter {
 	s := streams.Get().(*stream)
 	s.f, s.c, s.spec, s.last = f, c, f.o.Spec, -1
-	f.searched, f.kept, f.heard = c.Searched, 0, f.heard[:0]
+	f.searched = c.Searched
 	return s
 }
 
