@@ -124,8 +124,16 @@ func (f *FormStream) Begin(id, model, parameters []byte) {
 	}
 	f.FormWriter.Begin(id, model, parameters)
 	if call := f.adds.Documents; call != nil && !f.Ended {
-		f.Call(call.Index, false, call.ID, call.Name, call.Input)
+		f.FormWriter.Call(0, false, call.ID, call.Name, call.Input)
 	}
+}
+
+// Call is ChunkWriter's. The documents are the first call.
+func (f *FormStream) Call(index int64, custom bool, id, name, input []byte) {
+	if f.adds.Documents != nil && index >= 0 {
+		index++
+	}
+	f.FormWriter.Call(index, custom, id, name, input)
 }
 
 // Text is ChunkWriter's.

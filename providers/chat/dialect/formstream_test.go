@@ -90,3 +90,28 @@ func TestAdditionsAreTheSameInAllDialects(t *testing.T) {
 		}
 	}
 }
+
+// The model's calls behind the search results are calls of their own: they began with the same number, and
+// a stream of messages ended with an error.
+func TestCallsAreCountedBehindTheDocuments(t *testing.T) {
+	t.Parallel()
+	claude := strings.Replace(claudeStream, `data: {"type":"message_delta"`,
+		`data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"look","input":{}}}`+"\n\n"+
+			`data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\":1}"}}`+"\n\n"+
+			`data: {"type":"content_block_stop","index":1}`+"\n\n"+`data: {"type":"message_delta"`, 1)
+	chunks := strings.Replace(chunkStream, `data: {"id":"chatcmpl-1","choices":[{"index":0,"delta":{},`,
+		`data: {"id":"chatcmpl-1","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"toolu_1","function":{"name":"look",`+
+			`"arguments":"{\"a\":1}"}}]}}]}`+"\n\n"+`data: {"id":"chatcmpl-1","choices":[{"index":0,"delta":{},`, 1)
+	for _, form := range []string{"messages", "responses", "spec"} {
+		for _, p := range []struct {
+			pair
+			events string
+		}{{pair{of: openai.Dialect{}, forms: []string{"chat"}}, chunks}, {pair{of: anthropic.Dialect{}, forms: []string{"chat"}}, claude}} {
+			got := p.streamed(t, form, &answer{body: p.events, adds: additions}, 60)
+			if strings.Contains(got, "mixed up") || !strings.Contains(got, `"name":"look"`) || !strings.Contains(got, `"delta":"{\"a\":1}"`) &&
+				!strings.Contains(got, `"partial_json":"{\"a\":1}"`) {
+				t.Errorf("%s: %s", form, got)
+			}
+		}
+	}
+}
