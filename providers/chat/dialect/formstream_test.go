@@ -35,6 +35,7 @@ func additions() dialect.Additions {
 }
 
 const (
+	claudeBegins = `data: {"type":"message_start","message":{"id":"msg_1","usage":{"input_tokens":3,"output_tokens":1}}}` + "\n\n"
 	claudeStream = claudeBegins + `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n" +
 		`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"First"}}` + "\n\n" +
 		`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"^1^"}}` + "\n\n" +

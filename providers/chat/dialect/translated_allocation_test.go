@@ -18,10 +18,7 @@ type translatedEvent struct {
 	begin, event string
 }
 
-const (
-	claudeBegins = `data: {"type":"message_start","message":{"id":"msg_1","usage":{"input_tokens":3,"output_tokens":1}}}` + "\n\n"
-	geminiBegins = `data: {"candidates":[{"content":{"role":"model","parts":[{"text":"a"}]}}],"responseId":"r"}` + "\n\n"
-)
+const geminiBegins = `data: {"candidates":[{"content":{"role":"model","parts":[{"text":"a"}]}}],"responseId":"r"}` + "\n\n"
 
 var translatedEvents = []translatedEvent{
 	{
