@@ -113,7 +113,7 @@ func (c *inference) violated() (bool, *routes.Error) {
 // wholeTexts are the texts of the choices that the model has brought to their end.
 func (c *inference) wholeTexts() (texts []string) {
 	if said := c.chat.Said; said != nil {
-		if content := jsontext.Quoted(said.Content); content != nil && string(said.Reason) == "stop" && said.Refusal == nil {
+		if content := jsontext.Quoted(said.Content); content != nil && string(said.Reason) == "stop" && len(said.Refusal) == 0 {
 			texts = append(texts, string(jsontext.AppendUnescaped(nil, content)))
 		}
 		return texts
@@ -121,7 +121,7 @@ func (c *inference) wholeTexts() (texts []string) {
 	gjson.GetBytes(c.reply.out, "choices").ForEach(func(_, choice gjson.Result) bool {
 		content := choice.Get("message.content")
 		if content.Type == gjson.String && choice.Get("finish_reason").Str == "stop" &&
-			choice.Get("message.refusal").Type != gjson.String {
+			choice.Get("message.refusal").Str == "" {
 			texts = append(texts, content.Str)
 		}
 		return true

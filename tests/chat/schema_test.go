@@ -31,15 +31,16 @@ models:
 // that does not follow is 422, charged as produced and given again to a repeat.
 func TestAnswersFollowTheirSchema(t *testing.T) {
 	t.Parallel()
-	var content, finish atomic.Value
+	var content, finish, refusal atomic.Value
 	content.Store(`{"name":"a"}`)
 	finish.Store("stop")
+	refusal.Store("")
 	u := rig.StartRaw(t, func(c net.Conn, body string) {
 		text, _ := json.Marshal(content.Load())
 		rig.Sends(rig.HTTPAnswer(200, "application/json", fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion",`+
-			`"created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%s},`+
+			`"created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%s%s},`+
 			`"finish_reason":%q}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, text,
-			finish.Load())))(c, body)
+			refusal.Load(), finish.Load())))(c, body)
 	})
 	g := rig.StartGateway(t, fmt.Sprintf(schemaConfig, u.URL))
 	g.NewAccount("a", "1")
@@ -64,6 +65,11 @@ func TestAnswersFollowTheirSchema(t *testing.T) {
 	expect("an answer that follows", person, "true", 200, `"finish_reason":"stop"`, true)
 	content.Store(`{"nom":"a"}`)
 	expect("an answer that does not", person, "true", 422, "missing property 'name'", true)
+	refusal.Store(`,"refusal":""`)
+	expect("with an empty refusal beside it", person, "true", 422, "missing property 'name'", true)
+	refusal.Store(`,"refusal":"No."`)
+	expect("beside a refusal", person, "true", 200, "No.", true)
+	refusal.Store("")
 	expect("without strict", person, "false", 200, "nom", true)
 	finish.Store("length")
 	expect("a truncated answer says so", person, "true", 200, "length", true)
