@@ -9,6 +9,7 @@ import (
 	"farebox/billing/journal"
 	"farebox/billing/report"
 	"farebox/billing/store"
+	"farebox/config/fair"
 )
 
 // Reports answers questions about an account from the store.
@@ -63,7 +64,7 @@ func (r ReadStatement) carryOut(l *Ledger, c *call) (*report.Statement, error) {
 			return nil, err
 		}
 	}
-	return l.Reports(a).Statement(r.StatementQuery)
+	return l.Reports(a).For(fair.Operator).Statement(r.StatementQuery)
 }
 
 // chargeNamed is the charge of the request whose id a reference begins with; nil: not found.

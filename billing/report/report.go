@@ -10,6 +10,7 @@ import (
 
 	"farebox/billing/money"
 	"farebox/billing/store"
+	"farebox/config/fair"
 )
 
 // Reports reads the store for all accounts.
@@ -18,6 +19,7 @@ type Reports struct {
 	Limit time.Duration
 
 	source    Source
+	turns     *fair.Turns
 	models    atomic.Pointer[map[uint32]string] // names by number
 	anchors   anchors
 	analytics cache
@@ -41,6 +43,8 @@ type Account struct {
 	No     uint32
 	ID     string
 	Newest Newest
+
+	owner fair.Owner
 }
 
 // Newest brings this node's latest settlements of an account into the store.
@@ -59,14 +63,34 @@ var ErrTimeout = errors.New("the report took too long")
 // limit keeps an answer within the 10 seconds of the specification.
 const limit = 8 * time.Second
 
-// New makes the reports of a ledger.
-func New(s Source) *Reports { return &Reports{Limit: limit, source: s} }
+const (
+	// readsAtOnce is how many connections an embedded store has for reports.
+	readsAtOnce  = 2
+	readsWaiting = 256
+)
 
-// read reads the store, at most for Limit.
-func (r *Reports) read(do func(*store.Query) error) error {
+// New makes the reports of a ledger.
+func New(s Source) *Reports {
+	return &Reports{Limit: limit, source: s, turns: fair.NewTurns(readsAtOnce, readsWaiting)}
+}
+
+// For is the account for an owner, whose turn its reports wait for.
+func (a Account) For(o fair.Owner) Account {
+	a.owner = o
+	return a
+}
+
+func (a Account) read(do func(*store.Query) error) error { return a.readFor(a.owner, do) }
+
+// readFor reads the store in the turn of an owner. Limit bounds both. [fair.ErrFull]: too many wait.
+func (r *Reports) readFor(o fair.Owner, do func(*store.Query) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), r.Limit)
 	defer cancel()
-	err := r.source.Report(ctx, do)
+	place, err := r.turns.Take(ctx, o)
+	if err == nil {
+		defer place.Done()
+		err = r.source.Report(ctx, do)
+	}
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", ErrTimeout, err)
 	}

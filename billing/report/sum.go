@@ -11,6 +11,7 @@ import (
 	"farebox/billing/calendar"
 	"farebox/billing/money"
 	"farebox/billing/store"
+	"farebox/config/fair"
 )
 
 // SumQuery selects the usage that an operator wants to see.
@@ -85,7 +86,7 @@ func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
 		args = append(args, int64(account))
 	}
 	sums := map[[3]string]*Sum{}
-	err := r.read(func(tx *store.Query) error {
+	err := r.readFor(fair.Operator, func(tx *store.Query) error {
 		clear(sums)
 		return tx.Each(func(rows *sql.Rows) error {
 			var id [3]string

@@ -1,16 +1,18 @@
 package account
 
 import (
+	"farebox/config/fair"
 	"farebox/routes"
 )
 
 // Capability is the type that main registers.
 type Capability struct {
-	web3 *web3Keys
+	web3    *web3Keys
+	changes *fair.Turns // of keys
 }
 
 // New makes the capability.
-func New() *Capability { return &Capability{} }
+func New() *Capability { return &Capability{changes: fair.NewTurns(1, changesWaiting)} }
 
 // Open is routes.Capability.
 func (c *Capability) Open(g *routes.Gateway) []routes.Row {
@@ -19,11 +21,11 @@ func (c *Capability) Open(g *routes.Gateway) []routes.Row {
 		{Method: "GET", Path: "/api_keys", Access: routes.Admin, Form: routes.NoBody, Params: keysParams,
 			Serve: serveKeys},
 		{Method: "POST", Path: "/api_keys", Access: routes.Admin, Form: routes.JSONBody, Limit: routes.SmallBody,
-			Rules: creationRules, Serve: createKey},
+			Rules: creationRules, Serve: c.inTurn(createKey)},
 		{Method: "PATCH", Path: "/api_keys", Access: routes.Admin, Form: routes.JSONBody, Limit: routes.SmallBody,
-			Rules: routes.Always(keyUpdate), Serve: updateKey},
+			Rules: routes.Always(keyUpdate), Serve: c.inTurn(updateKey)},
 		{Method: "DELETE", Path: "/api_keys", Access: routes.Admin, Form: routes.JSONOrNone, Limit: routes.SmallBody,
-			Rules: routes.Always(keyDeletion), Params: deletionParams, Serve: deleteKey},
+			Rules: routes.Always(keyDeletion), Params: deletionParams, Serve: c.inTurn(deleteKey)},
 		{Method: "GET", Path: "/api_keys/generate_web3_key", Access: routes.Public, Form: routes.NoBody,
 			Limit: routes.SmallBody, Rate: byAddress, Serve: c.serveWeb3Token},
 		{Method: "POST", Path: "/api_keys/generate_web3_key", Access: routes.Public, Form: routes.JSONBody,

@@ -27,7 +27,7 @@ func serveAnalytics(c *routes.Call) *routes.Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	sum, err := c.Accounts().Reports(c.Key.Account).Analytics(r.first, r.last)
+	sum, err := reports(c).Analytics(r.first, r.last)
 	if err != nil {
 		return reportFailed(c, err)
 	}

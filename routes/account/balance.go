@@ -4,13 +4,14 @@ import (
 	"errors"
 
 	"farebox/billing/report"
+	"farebox/config/fair"
 	"farebox/proxy/jsontext"
 	"farebox/routes"
 )
 
 // serveBalance answers GET /billing/balance (addendum 17.1, D16): both spellings of the members.
 func serveBalance(c *routes.Call) *routes.Error {
-	balance, err := c.Accounts().Reports(c.Key.Account).Balance()
+	balance, err := reports(c).Balance()
 	if err != nil {
 		return reportFailed(c, err)
 	}
@@ -48,9 +49,17 @@ func writeReport(c *routes.Call, b []byte) *routes.Error {
 	return nil
 }
 
+// reports are those of the key's account.
+func reports(c *routes.Call) report.Account {
+	return c.Accounts().Reports(c.Key.Account).For(c.Owner())
+}
+
 // reportFailed is the answer when the store could not give a report
 // (interface.md, Errors: billing timeout; D21).
 func reportFailed(c *routes.Call, err error) *routes.Error {
+	if errors.Is(err, fair.ErrFull) {
+		return tooMany("billing queries")
+	}
 	if errors.Is(err, report.ErrTimeout) {
 		c.Logger().Warn().Err(err).Bytes("request_id", c.ID[:]).Msg("a billing query took too long")
 		return &routes.Error{Status: 504, Code: "REQUEST_TIMEOUT",
@@ -60,6 +69,12 @@ func reportFailed(c *routes.Call, err error) *routes.Error {
 	c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("cannot answer a billing query")
 	return &routes.Error{Status: 503, Message: "The billing data cannot be read right now; please retry.",
 		RetryAfter: routes.RetrySoon}
+}
+
+// tooMany refuses a call while too many of the account wait for their turn.
+func tooMany(what string) *routes.Error {
+	return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", RetryAfter: routes.RetrySoon,
+		Message: "Rate limit exceeded: too many " + what + " are waiting at the same time; please retry."}
 }
 
 // historyFailed is reportFailed for a request that may have brought a cursor.

@@ -21,7 +21,7 @@ func serveRateLimits(c *routes.Call) *routes.Error {
 		return keyError(c, err)
 	}
 	// The store's: an idle node does not see the charges of others.
-	have, err := c.Accounts().Reports(k.Account).Balance()
+	have, err := reports(c).Balance()
 	if err != nil {
 		return reportFailed(c, err)
 	}

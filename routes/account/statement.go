@@ -43,7 +43,7 @@ func serveStatement(c *routes.Call) *routes.Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	account := c.Accounts().Reports(c.Key.Account)
+	account := reports(c)
 	if ask.After == 0 && ask.To.IsZero() {
 		account.Newest.Detail()
 	}

@@ -40,7 +40,7 @@ func serveUsage(c *routes.Call) *routes.Error {
 	if e := q.Refusal(); e != nil {
 		return e
 	}
-	list, err := c.Accounts().Reports(c.Key.Account).List(ask)
+	list, err := reports(c).List(ask)
 	if err != nil {
 		return reportFailed(c, err)
 	}
@@ -132,9 +132,9 @@ func serveHistory(c *routes.Call) *routes.Error {
 	var h report.History
 	var err error
 	if follows {
-		h, err = c.Accounts().Reports(c.Key.Account).HistoryAfter(cursor)
+		h, err = reports(c).HistoryAfter(cursor)
 	} else {
-		h, err = c.Accounts().Reports(c.Key.Account).History(ask)
+		h, err = reports(c).History(ask)
 	}
 	if err != nil {
 		return historyFailed(c, err)

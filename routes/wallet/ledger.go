@@ -9,6 +9,7 @@ import (
 
 	"farebox/billing"
 	"farebox/billing/report"
+	"farebox/config/fair"
 	"farebox/providers/wallet"
 	"farebox/routes"
 )
@@ -83,7 +84,7 @@ func (cp *Capability) balance(c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	has, err := c.Accounts().Reports(key.Account).Balance()
+	has, err := reports(c, key).Balance()
 	if err != nil {
 		return unread(c, err)
 	}
@@ -141,7 +142,7 @@ func (cp *Capability) list(c *routes.Call) *routes.Error {
 	if e != nil {
 		return e
 	}
-	found, err := c.Accounts().Reports(key.Account).Transactions(limit, offset)
+	found, err := reports(c, key).Transactions(limit, offset)
 	if errors.Is(err, report.ErrTooDeep) {
 		return routes.Invalid(routes.Issue{Code: "too_big", Path: "offset", Message: "offset: " + err.Error() + "."})
 	} else if err != nil {
@@ -167,8 +168,21 @@ func shown(t *report.Transaction) transaction {
 	return s
 }
 
+// reports are those of the account of a wallet that has signed in.
+func reports(c *routes.Call, key *billing.Key) report.Account {
+	owner := c.Owner()
+	if key.Account.Paid() {
+		owner = fair.Paid(key.Account.Number())
+	}
+	return c.Accounts().Reports(key.Account).For(owner)
+}
+
 // unread is the answer to an error of the store.
 func unread(c *routes.Call, err error) *routes.Error {
+	if errors.Is(err, fair.ErrFull) {
+		return &routes.Error{Status: 429, Code: "RATE_LIMIT_EXCEEDED", Uncounted: true, RetryAfter: routes.RetrySoon,
+			Message: "Rate limit exceeded: too many requests for ledgers are waiting at the same time; please retry."}
+	}
 	c.Logger().Error().Err(err).Bytes("request_id", c.ID[:]).Msg("cannot read the ledger of a wallet")
 	if errors.Is(err, report.ErrTimeout) {
 		return &routes.Error{Status: 504, Code: "REQUEST_TIMEOUT", Message: "The query took too long; please retry."}

@@ -13,6 +13,7 @@ import (
 
 	"farebox/bench/attack"
 	"farebox/bench/upstream/chain"
+	"farebox/config/fair"
 	"farebox/tests/rig"
 )
 
@@ -233,6 +234,31 @@ var whatIsShared = []shared{
 		},
 	},
 	{
+		// Reports take milliseconds: others end in this process while the honest answer is on its way.
+		resource: "reports on accounts", places: 2, turns: 50, workers: 250, most: 2000, full: answered(1), apart: true,
+		piece: func(s *shares, ctx context.Context, c caller) int {
+			if !s.isPaid(c) {
+				return 429 // their keys may read none
+			}
+			s.buying.Do(func() { s.buy(ctx, c, 500) })
+			status, _ := s.ask(ctx, c, "GET", "/billing/usage-history?pageSize=1000", "", nil)
+			return status
+		},
+		honest: func(s *shares) (int, string) {
+			return s.ask(context.Background(), s.honest, "GET", "/billing/balance", "", nil)
+		},
+	},
+	{
+		resource: "changes of keys", places: 1, turns: 50, workers: 250, most: 10_000, full: answered(1), apart: true,
+		piece: func(s *shares, ctx context.Context, c caller) int {
+			if !s.isPaid(c) {
+				return 429 // their keys may change none
+			}
+			return s.describeKey(ctx, c)
+		},
+		honest: func(s *shares) (int, string) { return s.describeKey(context.Background(), s.honest), "" },
+	},
+	{
 		resource: "drains of clients that left", workers: 72, most: 72, full: answered(72),
 		piece: func(s *shares, ctx context.Context, c caller) int {
 			return s.leave(ctx, c, "left-gift", "", true)
@@ -256,6 +282,20 @@ var whatIsShared = []shared{
 
 // slowDocument keeps a reader busy for about 0.2 s.
 var slowDocument = sync.OnceValue(func() []byte { return attack.EmptyCells(300_000, "x") })
+
+// buy buys answers, side by side.
+func (s *shares) buy(ctx context.Context, c caller, answers int) {
+	fair.Each(answers, 8, func(int) {
+		_, _ = s.post(ctx, c, "/chat/completions", rig.Ask("sold", "[[sim tokens=1]] Go", ""))
+	})
+}
+
+// describeKey has an account describe its key anew.
+func (s *shares) describeKey(ctx context.Context, c caller) int {
+	status, _ := s.ask(ctx, c, "PATCH", "/api_keys", "application/json", fmt.Appendf(nil, `{"id":%q,"description":%q}`,
+		s.ids[c.key], s.mark()))
+	return status
+}
 
 func schemaAsk(schema string) string {
 	return rig.Ask("strict", "[["+`sim echo={}`+"]] Go", `,"response_format":{"type":"json_schema","json_schema":`+

@@ -118,7 +118,8 @@ type shares struct {
 	client *http.Client
 
 	honest caller
-	cold   []string // keys of the honest account that the process has not read yet
+	ids    map[string]string // of the keys that may change keys
+	cold   []string          // keys of the honest account that the process has not read yet
 	kinds  []greedy
 
 	contracts struct{ honest, greedy *chain.Payer } // wallets that are contracts, and have paid
@@ -127,6 +128,7 @@ type shares struct {
 	mu        sync.Mutex
 	stalled   []net.Conn // of clients that neither read nor write on
 	left      leavable
+	buying    sync.Once // of the requests that make reports long
 	number    atomic.Int64
 	checking  atomic.Int64 // questions to the chain whether the greedy contract signed
 }
@@ -255,7 +257,7 @@ func (s *shares) makeCallers() {
 	s.t.Helper()
 	s.NewAccount("honest", "1000")
 	s.NewAccount("greedy", "1000")
-	s.honest = caller{s.Key("honest"), "198.51.100.200"}
+	s.honest = caller{s.adminKey("honest"), "198.51.100.200"}
 	colds := 16
 	if s.long {
 		colds = 200
@@ -263,7 +265,7 @@ func (s *shares) makeCallers() {
 	for range colds {
 		s.cold = append(s.cold, s.Key("honest"))
 	}
-	paid := greedy{name: "one paid account", paid: true, callers: []caller{{s.Key("greedy"), "198.51.100.1"}}}
+	paid := greedy{name: "one paid account", paid: true, callers: []caller{{s.adminKey("greedy"), "198.51.100.1"}}}
 	near := greedy{name: "50 unpaid accounts of one /64"}
 	far := greedy{name: "50 unpaid accounts from everywhere"}
 	for i := range crowdSize {
@@ -290,6 +292,16 @@ func (s *shares) makeCallers() {
 		s.t.Fatal(err)
 	}
 	s.Start()
+}
+
+// adminKey is a key that may change keys and read reports.
+func (s *shares) adminKey(account string) string {
+	id, key := s.NewKey(account, "--type", "ADMIN")
+	if s.ids == nil {
+		s.ids = map[string]string{}
+	}
+	s.ids[key] = id
+	return key
 }
 
 // walletKey is a key that a new wallet makes for itself. Its account has no money.
