@@ -74,11 +74,11 @@ type LiabilityDay struct {
 func (li Liability) carryOut(l *Ledger, _ *call) (list List[LiabilityDay], err error) {
 	last := l.Today()
 	if !li.To.IsZero() {
-		last = min(last, calendar.DayOf(li.To.UnixNano()))
+		last = min(last, calendar.DayAt(li.To))
 	}
 	first := last - 30
 	if !li.From.IsZero() {
-		first = calendar.DayOf(li.From.UnixNano())
+		first = calendar.DayAt(li.From)
 	}
 	list.Items = []LiabilityDay{}
 	if first > last || last-first >= liabilityMost {
@@ -117,9 +117,6 @@ type RevenueRow struct {
 }
 
 func (r Revenue) carryOut(l *Ledger, c *call) (list List[RevenueRow], err error) {
-	if r.To.IsZero() {
-		r.To = l.clock()
-	}
 	skip := 0
 	if err := r.after(&skip); err != nil {
 		return list, err

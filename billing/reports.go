@@ -22,6 +22,9 @@ func (l *Ledger) Reports(a *AccountState) report.Account {
 type ReportUsage struct{ report.SumQuery }
 
 func (r ReportUsage) carryOut(l *Ledger, c *call) ([]report.Sum, error) {
+	if r.To.IsZero() {
+		r.To = l.clock()
+	}
 	if err := r.Check(); err != nil {
 		return nil, err
 	}

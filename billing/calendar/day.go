@@ -5,6 +5,9 @@ import "time"
 // DayOf is the UTC day of a time, counted from 1970-01-01.
 func DayOf(ns int64) int32 { return int32(ns / int64(24*time.Hour)) }
 
+// DayAt is [DayOf] for a time of any year: nanoseconds end in 2262.
+func DayAt(t time.Time) int32 { return int32(t.Unix() / 86400) }
+
 // MonthOf is the UTC month of a day, counted from 1970-01.
 func MonthOf(day int32) int32 {
 	y, m, _ := civil(day)

@@ -18,8 +18,8 @@ import (
 type SumQuery struct {
 	Account string    `json:"account,omitempty"` // id or name; empty: all
 	From    time.Time `json:"from,omitzero"`     // UTC days, both included
-	To      time.Time `json:"to,omitzero"`
-	By      string    `json:"by"` // account, model, upstream, key or day
+	To      time.Time `json:"to,omitzero"`       // default: today
+	By      string    `json:"by"`                // account, model, upstream, key or day
 }
 
 // Sum is one row of a report: charges less refunds, and payments of debt.
@@ -81,7 +81,7 @@ func (q *SumQuery) Check() error {
 // Sum adds up the store's usage, across accounts or of one, the dearest first;
 // days in their order.
 func (r *Reports) Sum(q SumQuery, account uint32) ([]Sum, error) {
-	args := []any{calendar.Date(calendar.DayOf(q.From.UnixNano())), calendar.Date(calendar.DayOf(q.To.UnixNano()))}
+	args := []any{calendar.Date(calendar.DayAt(q.From)), calendar.Date(calendar.DayAt(q.To))}
 	if q.Account != "" {
 		args = append(args, int64(account))
 	}
