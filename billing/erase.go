@@ -49,10 +49,13 @@ func (e EraseAccount) carryOut(l *Ledger, c *call) (answer ErasedAccount, err er
 	if err == nil {
 		answer.Removed.Requests, err = l.eraseRequests(a.no)
 	}
-	if err == nil {
-		err = c.store.Erase(a.no, l.now()/1000, &answer.Removed)
-	}
 	if err != nil {
+		return fail(err)
+	}
+	// All before may take long: meanwhile operators revoke keys, and payments are credited.
+	l.operating.Lock()
+	defer l.operating.Unlock()
+	if err := c.store.Erase(a.no, l.now()/1000, &answer.Removed); err != nil {
 		return fail(err)
 	}
 	a.rename(store.ErasedName(a.ID))

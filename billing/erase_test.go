@@ -224,3 +224,46 @@ func TestAnErasedAccountLeavesNoTextOnOtherNodes(t *testing.T) {
 	}
 	eventually(t, "the other node has nothing of it", time.Minute, func() bool { return len(marked(t, nodes[1].dir, marker)) == 0 })
 }
+
+// slowEraser is a store whose erasing of requests lasts as long as a function.
+type slowEraser struct {
+	store.Store
+	during func()
+}
+
+func (s *slowEraser) EraseRequests(account uint32) (int64, error) {
+	s.during()
+	return s.Store.EraseRequests(account)
+}
+
+// "A key had leaked, and it was valid for as long as a large account was being erased."
+func TestErasingAnAccountDelaysNoRevocation(t *testing.T) {
+	f := openLedger(t)
+	f.account("gone", usd)
+	f.account("stays", usd)
+	leaked, _ := f.key("stays")
+	if _, err := Do(f.Ledger, CloseAccount{Account: "gone", WithBalance: true}); err != nil {
+		t.Fatal(err)
+	}
+	f.Ledger.store = &slowEraser{f.Ledger.store, func() {
+		revoked := make(chan error, 1)
+		go func() {
+			_, err := Do(f.Ledger, RevokeKey{ID: leaked.ID})
+			revoked <- err
+		}()
+		select {
+		case err := <-revoked:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Error("the key is valid until the account is erased")
+		}
+	}}
+	if _, err := Do(f.Ledger, EraseAccount{Account: "gone"}); err != nil {
+		t.Error(err)
+	}
+	if f.Live(leaked) {
+		t.Error("the key is valid after its revocation")
+	}
+}

@@ -204,7 +204,7 @@ var operations = []*operationRow{
 	row("suspend_account", MaySupport, alone|change|urgent, "POST /accounts/{account}/suspend", SuspendAccount{}),
 	row("resume_account", MayBook, alone|change, "POST /accounts/{account}/resume", ResumeAccount{}),
 	row("close_account", MayBook, alone|change, "POST /accounts/{account}/close", CloseAccount{}),
-	row("erase_account", MayOwn, alone|change, "POST /accounts/{account}/erase", EraseAccount{}),
+	row("erase_account", MayOwn, change, "POST /accounts/{account}/erase", EraseAccount{}),
 	row("credit_account", MaySupport, alone|change, "POST /accounts/{account}/credits", CreditAccount{}),
 	row("debit_account", MayBook, alone|change, "POST /accounts/{account}/debits", DebitAccount{}),
 	row("refund_account", MayBook, alone|change, "POST /accounts/{account}/refunds", RefundAccount{}),
