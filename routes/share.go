@@ -32,6 +32,29 @@ func (c *Call) Await(limit time.Duration, f func(context.Context) error) (proxy.
 	return c.g.proxy.Await(c.Ctx, limit, func(ctx context.Context) error { return f(c.Share(ctx)) })
 }
 
+// TakeTurn waits for a place of t while the client stays, for limit at most. Without a place and with
+// cause None there was none in time.
+func (c *Call) TakeTurn(t *fair.Turns, limit time.Duration) (place fair.Place, taken bool, cause proxy.Cause) {
+	if place, taken = t.Try(c.Owner()); taken {
+		return place, true, proxy.None
+	}
+	cause, _ = c.Await(limit, func(ctx context.Context) (err error) {
+		place, err = t.Take(ctx, c.Owner())
+		taken = err == nil
+		return err
+	})
+	switch {
+	case taken && cause == proxy.None:
+		return place, true, proxy.None
+	case taken:
+		place.Done() // it became free as the wait ended
+	}
+	if cause == proxy.TotalTimeout {
+		cause = proxy.None
+	}
+	return fair.Place{}, false, cause
+}
+
 // MayWork refuses a request that needs children while its owner has used up the time that
 // they may work unpaid.
 func (c *Call) MayWork() *Error {

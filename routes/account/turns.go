@@ -1,7 +1,6 @@
 package account
 
 import (
-	"context"
 	"time"
 
 	"farebox/proxy"
@@ -18,21 +17,12 @@ const (
 // operators: they must not wait for all changes that one customer sends.
 func (c *Capability) inTurn(change routes.Handler) routes.Handler {
 	return func(call *routes.Call) *routes.Error {
-		place, free := c.changes.Try(call.Owner())
-		if !free {
-			taken := false
-			cause, _ := call.Await(changeWait, func(ctx context.Context) (err error) {
-				place, err = c.changes.Take(ctx, call.Owner())
-				taken = err == nil
-				return err
-			})
-			switch {
-			case taken:
-			case cause == proxy.ClientGone || cause == proxy.ClientStalled:
-				return call.Unreachable(&proxy.Result{Cause: cause})
-			default:
-				return tooMany("changes of API keys")
-			}
+		place, taken, cause := call.TakeTurn(c.changes, changeWait)
+		switch {
+		case !taken && cause == proxy.None:
+			return tooMany("changes of API keys")
+		case !taken:
+			return call.Unreachable(&proxy.Result{Cause: cause})
 		}
 		defer place.Done()
 		return change(call)

@@ -94,22 +94,17 @@ func (t *transcription) fetch() *routes.Error {
 	if d := c.Count(videoTranscriptions, 1); d.Code != billing.Admitted {
 		return c.Overrun(videoTranscriptions, &d, c.Row.Path)
 	}
-	cause, err := c.Await(filmWait, func(ctx context.Context) (err error) {
-		t.place, err = t.owner.videos.turns.Take(ctx, c.Owner())
-		return err
-	})
+	var cause proxy.Cause
+	t.place, t.seated, cause = c.TakeTurn(t.owner.videos.turns, filmWait)
 	switch {
-	case err == nil && cause == proxy.None:
-		t.seated = true
-	case cause == proxy.None || cause == proxy.TotalTimeout:
+	case !t.seated && cause == proxy.None:
 		return tooManyVideos()
-	default:
-		t.seated = err == nil
+	case !t.seated:
 		c.Cause = cause.String()
 		return c.Unreachable(&proxy.Result{Cause: cause})
 	}
 	var file []byte
-	cause, err = c.Await(filmLimit, func(ctx context.Context) (err error) {
+	cause, err := c.Await(filmLimit, func(ctx context.Context) (err error) {
 		file, err = video.Find(ctx, t.owner.videos.from, t.link, maxSound)
 		return err
 	})

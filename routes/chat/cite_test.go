@@ -36,8 +36,8 @@ func cited(t *testing.T, s *cites, pieces []string) (text string, notes []string
 		if i == len(pieces)-1 {
 			finish = `"stop"`
 		}
-		out := citeStream(s, []byte(`data: {"id":"x","choices":[{"index":0,"delta":{"content":` + string(quoted) +
-			`},"finish_reason":` + finish + "}]}\n\n"))
+		out := citeStream(s, []byte(`data: {"id":"x","choices":[{"index":0,"delta":{"content":`+string(quoted)+
+			`},"finish_reason":`+finish+"}]}\n\n"))
 		data, ok := strings.CutPrefix(strings.TrimSuffix(string(out), "\n\n"), "data: ")
 		var event struct{ Choices []struct{ Delta part } }
 		if err := json.Unmarshal([]byte(data), &event); err != nil || !ok || len(event.Choices) != 1 {

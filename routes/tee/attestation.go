@@ -10,7 +10,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"farebox/config/fair"
 	"farebox/providers/chat/dialect"
 	"farebox/providers/tee"
 	"farebox/proxy"
@@ -109,19 +108,14 @@ var (
 )
 
 func (v *view) requestProof(c *routes.Call, e *tee.Enclave, nonce [32]byte) (*proof, error) {
-	var place fair.Place
-	cause, err := c.Await(v.cfg.Timeout, func(ctx context.Context) (err error) {
-		place, err = v.inFlight[e].Take(ctx, c.Owner())
-		return err
-	})
+	place, taken, cause := c.TakeTurn(v.inFlight[e], v.cfg.Timeout)
 	switch {
-	case cause == proxy.None && err == nil:
-		defer place.Done() // whatever becomes of it: there are few
-	case cause == proxy.None || cause == proxy.TotalTimeout:
+	case !taken && cause == proxy.None:
 		return nil, errBusy
-	default:
+	case !taken:
 		return nil, errGone
 	}
+	defer place.Done() // whatever becomes of it: there are few
 	candidates, err := e.Upstream.Report(c.Ctx, nonce)
 	if err != nil {
 		return nil, err
