@@ -64,7 +64,8 @@ var ErrTimeout = errors.New("the report took too long")
 const limit = 8 * time.Second
 
 const (
-	// readsAtOnce is how many connections an embedded store has for reports.
+	// readsAtOnce is how many connections an embedded store has for reports. PostgreSQL has
+	// twice as many, and the others are for keys.
 	readsAtOnce  = 2
 	readsWaiting = 256
 )
