@@ -110,7 +110,7 @@ func (s *shares) walk(t *testing.T, c *shared, g greedy) {
 	most := int64(c.places * max(1, c.turns))
 	s.beside(t, c, g, func(crowd *crowd) {
 		fewest := int64(math.MaxInt64)
-		for try := 0; try < 3 && fewest > most; try++ {
+		for try := 0; try < 5 && fewest > most; try++ {
 			before := crowd.aligned(c.places > 0 && c.most == 0)
 			status, answer := c.honest(s)
 			fewest = min(fewest, crowd.ran.Load()-before)
