@@ -92,6 +92,9 @@ type question struct {
 	wait   time.Duration // for the answer to begin
 	within time.Duration // for all of it, however it trickles
 	kept   time.Duration // of the request's time, for later questions
+	// repeats says that it changes nothing: it is sent again where a node had closed the
+	// connection.
+	repeats bool
 }
 
 // open sends a request to a node and waits for the head of the answer. Unless t is alone, a
@@ -101,7 +104,7 @@ func (a *attempt) open(t *ClientContext, u *Node, q question) (r reply, ok bool)
 	a.node = u
 	a.number(&q)
 	a.request = proxy.Request{Path: u.path, Body: q.body, Patches: a.patches, ID: t.ID, Accept: "application/json",
-		FirstByte: q.wait}
+		FirstByte: q.wait, Once: !q.repeats}
 	client := t.Ctx
 	if t.Alone {
 		client = nil

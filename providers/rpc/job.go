@@ -347,6 +347,7 @@ func (j *Job) call(c *asking, at **attempt, i int, q question, not *Node, now in
 	*c = asking{j: j, at: at, i: i}
 	defer func() { res.attempts += c.asked }()
 	q.method, q.wait, q.kept = m, j.from.Network.timeout(m.Class), j.keptToLook(i)
+	q.repeats = m.Class != Write
 	c.run(nodeNeeds{method: m, account: j.account, pinned: j.pinned(now), not: not}, q, now)
 	if !c.over {
 		if by := c.landed(c.perhaps); by != nil {

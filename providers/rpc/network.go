@@ -201,7 +201,7 @@ func newNode(n *Network, c *config.RPCUpstream, old *Network) (*Node, error) {
 	t := n.Config.Timeouts
 	u.options = proxy.EndpointOptions{
 		Name: n.Name + "/" + c.Name, BaseURL: base, CAFile: c.CAFile, FirstByte: t.Read, Idle: t.Idle,
-		MaxConns: c.MaxConnections, MaxIdle: c.MaxIdle,
+		MaxConns: c.MaxConnections, MaxIdle: c.MaxIdle, RetrySafe: true,
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		u.options.Headers = append(u.options.Headers, [2]string{name, c.Headers[name].Reveal()})

@@ -18,7 +18,7 @@ func (q *question) add(method, params []byte) {
 
 // ownQuestion is a call of the gateway's own.
 func ownQuestion(m *Method, method, params string) question {
-	q := question{method: m}
+	q := question{method: m, repeats: true}
 	q.add([]byte(method), []byte(params))
 	return q
 }
@@ -55,6 +55,6 @@ func (j *Job) question() question {
 	if !j.Untouched {
 		j.body = q.body
 	}
-	j.ids = q.ids
+	j.ids, q.repeats = q.ids, !j.Writes()
 	return q
 }
